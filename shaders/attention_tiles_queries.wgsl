@@ -108,13 +108,19 @@ var<private> d_0_0: vec4f;
 fn score(line: u32, column: u32) {
     let a_0 = query_rows[line * FEATURE_STRIDE];
     let b_0 = key_rows[column * FEATURE_STRIDE];
-    s_0 = vec4f(dot(a_0, b_0));
+    let b_1 = key_rows[(COLUMNS + column) * FEATURE_STRIDE];
+    let b_2 = key_rows[(2u * COLUMNS + column) * FEATURE_STRIDE];
+    let b_3 = key_rows[(3u * COLUMNS + column) * FEATURE_STRIDE];
+    s_0 = vec4f(dot(a_0, b_0), dot(a_0, b_1), dot(a_0, b_2), dot(a_0, b_3));
 }
 
 fn slope(line: u32, column: u32) {
     let a_0 = slope_rows[line * OUTPUT_STRIDE];
     let b_0 = value_rows[column * OUTPUT_STRIDE];
-    g_0 = vec4f(dot(a_0, b_0));
+    let b_1 = value_rows[(COLUMNS + column) * OUTPUT_STRIDE];
+    let b_2 = value_rows[(2u * COLUMNS + column) * OUTPUT_STRIDE];
+    let b_3 = value_rows[(3u * COLUMNS + column) * OUTPUT_STRIDE];
+    g_0 = vec4f(dot(a_0, b_0), dot(a_0, b_1), dot(a_0, b_2), dot(a_0, b_3));
 }
 
 fn weigh(line: u32, column: u32, first: u32, keys: vec4u) {

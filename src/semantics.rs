@@ -53,6 +53,8 @@
 //!   values then reach all of a tile.
 //! * Products of f32 are those of their operands as they are, unless
 //!   [`MatmulPrecision::High`](crate::MatmulPrecision::High) is asked for.
+//! * `sin` and `cos` of more than 10,000 are the driver's own on a GPU, which may be wrong in all digits; a CPU's are
+//!   exact to the last ones.
 //! * Results that are not normal numbers in f32 (below 1.2e-38) may be 0 on a GPU. The sign of a zero is kept by
 //!   movement, `copysign` and odd functions, but not promised through sums.
 //!

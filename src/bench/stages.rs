@@ -28,7 +28,7 @@ pub(super) fn measure(device: &Device) -> Result<Vec<StageRow>> {
         out: folder.path().into(),
         ..Config::default()
     };
-    let train = |config: Config| Trainer::new(config)?.run(&Control::default(), &mut |_| {});
+    let train = |config: Config| Trainer::new_beside(config)?.run(&Control::default(), &mut |_| {});
     // which compiles, in the driver, too, as late as when a kernel first runs
     train(Config { epochs: 1, ..config.clone() })?;
     let summary = train(config)?;

@@ -215,21 +215,28 @@ impl WindowBlock<'_> {
                 let start = grid.as_ptr().wrapping_add(own[0] as usize);
                 if own.len() == ROWS && own.iter().zip(own[0]..).all(|(&at, next)| at == next) {
                     let row = |row: usize| start.wrapping_add(row);
-                    add(simd, window_tile::<S, ROWS, WIDE>(simd, row, summed, rhs), sums, stride);
+                    // SAFETY: the farthest row at the farthest distance was checked to lie in the grid.
+                    let tile = unsafe { window_tile::<S, ROWS, WIDE>(simd, row, summed, rhs) };
+                    add(simd, tile, sums, stride);
                 } else {
                     // Rows behind the last one repeat it.
                     let rows: [*const f32; ROWS] =
                         each(|row| grid.as_ptr().wrapping_add(own[row.min(own.len() - 1)] as usize));
-                    add(simd, window_tile::<S, ROWS, WIDE>(simd, |row| rows[row], summed, rhs), sums, stride);
+                    // SAFETY: as above.
+                    let tile = unsafe { window_tile::<S, ROWS, WIDE>(simd, |row| rows[row], summed, rhs) };
+                    add(simd, tile, sums, stride);
                 }
             }
         }
     }
 }
 
-/// The sums of one tile; `row(i)` is where row i lies at distance 0. All rows at all distances must be readable.
+/// The sums of one tile; `row(i)` is where row i lies at distance 0.
+///
+/// # Safety
+/// All rows can be read at all distances.
 #[inline(always)]
-fn window_tile<S: Simd, const ROWS: usize, const WIDE: usize>(
+unsafe fn window_tile<S: Simd, const ROWS: usize, const WIDE: usize>(
     simd: S,
     row: impl Fn(usize) -> *const f32,
     summed: &[u32],
@@ -238,7 +245,7 @@ fn window_tile<S: Simd, const ROWS: usize, const WIDE: usize>(
     let mut tile = [[simd.splat_f32s(0.0); WIDE]; ROWS];
     for (&at, b) in summed.iter().zip(rhs) {
         for (number, sums) in tile.iter_mut().enumerate() {
-            // SAFETY: the caller has checked that the farthest row at the farthest distance lies in the grid.
+            // SAFETY: the caller's promise.
             let a = simd.splat_f32s(unsafe { row(number).wrapping_add(at as usize).read() });
             for (sum, &b) in sums.iter_mut().zip(b) {
                 *sum = simd.mul_add_e_f32s(a, b, *sum);

@@ -7,7 +7,7 @@
 //! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` with
 //! `run_loops`, `contract` with `small`, `gemm`, `windowed`, or `pack` and `micro`, and `routine` with `grouped`, `scan`,
 //! `attention` and `custom` (the three kinds of kernels). Who works on a kernel's pieces is said in `scratch` and `team`.
-//! All unchecked code is in `memory`, `view`, `offsets`, `small`, `gemm`, `micro`, `lanes` and `team`.
+//! All unchecked code is in `memory`, `view`, `offsets`, `small`, `gemm`, `micro`, `lanes`, `lines` and `team`.
 
 mod access;
 mod attention;
@@ -55,6 +55,7 @@ mod winograd;
 mod words;
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -361,13 +362,15 @@ impl Bound {
         let nanoseconds = self.ready.nanoseconds;
         let helpers = rayon::current_num_threads().min((nanoseconds / WORTH_WAKING) as usize + 1) - 1;
         let lead = if helpers > 0 && nanoseconds < SHORT_STEP { team::lead(helpers) } else { None };
-        match &lead {
+        let done = catch_unwind(AssertUnwindSafe(|| match &lead {
             _ if helpers == 0 => work(self, Threads::One),
             Some(lead) => work(self, Threads::Team(lead)),
             // On a thread of the pool, so that kernels do not enter and leave it one by one.
             None => pool::run(|| work(self, Threads::Pool)),
-        }
+        }));
+        // whatever was written before a panic was written
         self.ready.written.iter().for_each(|&external| self.memory[external].changed());
+        done.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     /// Packs the operands that have changed since they were packed last; `done` gets the kernel of each such when it ends.

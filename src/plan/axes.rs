@@ -102,7 +102,8 @@ fn merge_one(body: &mut Body) -> bool {
             body.for_each_index(|index| together &= moves_together(index, first, sizes[first + 1] as i64));
             if together {
                 let mut axes = sizes.clone();
-                axes[first] *= axes.remove(first + 1);
+                // where there is an axis of size 0, the others may be of any size
+                axes[first] = axes[first].saturating_mul(axes.remove(first + 1));
                 let mut counts = counts.clone();
                 counts[group] -= 1;
                 body.map_indices(|index| merged(index, first));

@@ -1,6 +1,7 @@
 //! What is said of a kernel: its label and its arithmetic.
 
 use crate::graph::{Op, Program, op_name};
+use crate::shape::Shape;
 
 use super::fuse::Group;
 use super::kernel::{Body, InstrOp, Level, Tape};
@@ -48,8 +49,8 @@ pub(super) fn flops(body: &Body) -> u64 {
     };
     match body {
         Body::Loop(kernel) => {
-            let outer: usize = kernel.axes[..kernel.outer].iter().product();
-            let all: usize = kernel.axes.iter().product();
+            let points = |axes: &[usize]| Shape::from(axes).numel();
+            let (outer, all) = (points(&kernel.axes[..kernel.outer]), points(&kernel.axes));
             kernel
                 .phases
                 .iter()

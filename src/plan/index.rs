@@ -225,7 +225,7 @@ impl Ix {
                 let outermost = shape[..axis].iter().all(|&s| s == 1);
                 coords[axis] = if outermost { quotient } else { quotient.rem(size as i64, axes) };
             }
-            stride *= size.max(1) as i64;
+            stride = stride.saturating_mul(size.max(1) as i64);
         }
         coords
     }

@@ -32,7 +32,7 @@ pub enum Rounding {
 
 /// Runs all of `plan`, unrounded, in memory as a device has it: a kernel that writes a buffer leaves NaN in others that
 /// lie in the same part of a slot. `externals` are the values of the first external storages; what is not given is NaN,
-/// but for the plan's zeros. Returns what each external holds in the end, and the status words of all kernels, or-ed.
+/// but for the plan's zeros. Returns what each external holds in the end, and the largest of the kernels' status words.
 pub fn interpret_plan(plan: &Plan, externals: &[Vec<f64>], uniforms: &[u32]) -> (Vec<Vec<f64>>, u32) {
     let mut values: Vec<Vec<f64>> = plan.buffers.iter().map(|buffer| vec![f64::NAN; buffer.elements]).collect();
     for (buffer, gap) in &plan.zeroed {
@@ -55,7 +55,7 @@ pub fn interpret_plan(plan: &Plan, externals: &[Vec<f64>], uniforms: &[u32]) -> 
                 }
             }
         }
-        status |= interpret(plan, kernel, &mut values, uniforms, Rounding::None);
+        status = interpret(plan, kernel, &mut values, uniforms, Rounding::None).max(status);
     }
     // they come first
     values.truncate(plan.externals);

@@ -15,10 +15,10 @@ pub(super) fn strides(program: &Program, users: &[usize], stored: &[bool], numbe
     let free = !is_routine(&program.nodes[number].op);
     let order = if free && orders.all(|order| order == first) { first } else { (0..shape.rank()).collect() };
     let mut strides = vec![0; shape.rank()];
-    let mut stride = 1;
+    let mut stride = 1_i64;
     for &axis in order.iter().rev() {
         strides[axis] = stride;
-        stride *= shape[axis] as i64;
+        stride = stride.saturating_mul(shape[axis] as i64);
     }
     strides
 }

@@ -10,6 +10,7 @@ use crate::files::{cache_folder, create_folder, write_whole};
 use crate::gpu::circumstances;
 use crate::units::{bytes, pays_off, thousands};
 
+use super::devices::OpenDevices;
 use super::forecast::forecast_of;
 use super::trainer::Open;
 use super::{Config, Control, MemoryNeed};
@@ -83,7 +84,7 @@ struct Memory {
 ///
 /// # Errors
 /// If no device can do them; the CPU's error is told. [`Error::Stopped`] if `control` says stop before all are tried.
-pub(super) fn choose(config: &Config, open: &Open<'_>, control: &Control) -> Result<Choice> {
+pub(super) fn choose(config: &Config, open: &Open<'_>, control: &Control, opened: OpenDevices) -> Result<Choice> {
     let devices = worth_trying(&Device::list());
     if let [only] = &devices[..] {
         let why = format!("--device auto: {}, as there is no GPU", only.selector);
@@ -94,7 +95,8 @@ pub(super) fn choose(config: &Config, open: &Open<'_>, control: &Control) -> Res
     if let Some((_, tried)) = memory.measured.iter().find(|(known, _)| *known == key) {
         return Ok(decide(tried, "measured by an earlier run"));
     }
-    let tried = devices.iter().map(|info| attempt(config, open, info, control)).collect::<Result<Vec<_>>>()?;
+    let tried =
+        devices.iter().map(|info| attempt(config, open, info, (control, opened))).collect::<Result<Vec<_>>>()?;
     let choice = decide(&tried, "measured now");
     // what kept a device from it may be gone the next time
     if tried.iter().all(|tried| matches!(tried.step, Ok(Some(_)))) {
@@ -121,9 +123,14 @@ pub(super) fn worth_trying(devices: &[DeviceInfo]) -> Vec<DeviceInfo> {
 
 /// A few steps on one device. Only the CPU's failure is one: what the settings and the data have wrong, is wrong there,
 /// too.
-fn attempt(config: &Config, open: &Open<'_>, info: &DeviceInfo, control: &Control) -> Result<Tried> {
+fn attempt(
+    config: &Config,
+    open: &Open<'_>,
+    info: &DeviceInfo,
+    (control, opened): (&Control, OpenDevices),
+) -> Result<Tried> {
     let on_device = Config { device: Some(info.selector.clone()), ..config.clone() };
-    let step = match forecast_of(on_device, open, control) {
+    let step = match forecast_of(on_device, open, control, opened) {
         // of what was cut off there is no time
         _ if control.stopping() => return Err(Error::stopped()),
         Err(error) if info.selector == "cpu" => return Err(error),
@@ -204,6 +211,7 @@ fn save(memory: &Memory, path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::train::devices;
 
     fn tried(selector: &str, step: std::result::Result<Option<f64>, &str>) -> Tried {
         Tried { selector: selector.into(), name: "test".into(), step: step.map_err(Into::into) }
@@ -225,7 +233,7 @@ mod tests {
         let control = Control::default();
         control.stop();
         let config = Config::default().resolve().expect("good settings");
-        let tried = attempt(&config, &super::super::trainer::open, Device::cpu().info(), &control);
+        let tried = attempt(&config, &super::super::trainer::open, Device::cpu().info(), (&control, devices::open));
         assert!(matches!(tried, Err(Error::Stopped { .. })), "{tried:?}");
     }
 

@@ -45,6 +45,14 @@ pub(super) fn open(names: Option<&str>) -> Result<Vec<Device>> {
     Ok(devices)
 }
 
+/// How the devices that settings name are opened.
+pub(super) type OpenDevices = fn(Option<&str>) -> Result<Vec<Device>>;
+
+/// The same as devices of one's own: what is done on them leaves the random numbers alone of a run that is training.
+pub(super) fn open_own(names: Option<&str>) -> Result<Vec<Device>> {
+    open(names)?.iter().map(Device::reopen).collect()
+}
+
 /// The first of them: what evaluates, and predicts.
 pub(super) fn open_first(names: Option<&str>) -> Result<Device> {
     Ok(open(names)?.swap_remove(0))
@@ -69,6 +77,13 @@ pub(super) fn names(devices: &[Device]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whose random numbers are those of nobody else.
+    #[test]
+    fn forecasts_have_devices_of_their_own() {
+        let own = open_own(Some("cpu")).expect("there is always one");
+        assert!(own[0] != Device::cpu() && open(Some("cpu")).expect("the same")[0] == Device::cpu());
+    }
 
     #[test]
     fn a_list_of_devices_says_what_may_be_in_it() {

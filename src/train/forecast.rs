@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::Batch;
 use crate::error::Result;
 
+use super::devices::{OpenDevices, open_own};
 use super::trainer::{Open, Prepared, open};
 use super::{Config, Control, MemoryNeed};
 
@@ -49,12 +50,18 @@ pub struct RunForecast {
 /// As [`Trainer::new`](super::Trainer::new): whatever is wrong with the settings, the data or the device; and if there
 /// is not enough memory.
 pub fn forecast(config: Config, control: &Control) -> Result<RunForecast> {
-    forecast_of(config, &open, control)
+    forecast_of(config, &open, control, open_own)
 }
 
 /// The same with data as `open` opens them.
-pub(super) fn forecast_of(config: Config, open: &Open<'_>, control: &Control) -> Result<RunForecast> {
-    let Prepared { config, data, mut learner, memory, length, .. } = Prepared::new(config, open, &Control::default())?;
+pub(super) fn forecast_of(
+    config: Config,
+    open: &Open<'_>,
+    control: &Control,
+    devices: OpenDevices,
+) -> Result<RunForecast> {
+    let prepared = Prepared::on(config, open, &Control::default(), devices)?;
+    let Prepared { config, data, mut learner, memory, length, .. } = prepared;
     let steps = length.steps as usize;
     let mut batches = data.train.start()?;
     let mut left = steps;

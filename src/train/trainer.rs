@@ -10,17 +10,18 @@ use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
 use crate::tensor::Tensor;
+use crate::units::some;
 
 use super::auto::{AUTO, Volume, choose};
 use super::callback::Callback;
 use super::checkpoint::{self, Progress};
-use super::devices;
+use super::devices::{self, OpenDevices};
 use super::early_stopping::EarlyStopping;
 use super::folder::RunFolder;
 use super::learner::Learner;
 use super::length::Length;
 use super::rates::Rates;
-use super::record::RunRecord;
+use super::record::{RUN, RunRecord};
 use super::run::{BEST, Run, WEIGHTS};
 use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoard};
 
@@ -97,6 +98,11 @@ impl Trainer {
     /// The same; [`Error::Stopped`] if `control` says stop before it is done, in which devices are tried.
     pub(crate) fn new_until(config: Config, control: &Control) -> Result<Self> {
         Self::prepared(Prepared::new(config, &open, control)?)
+    }
+
+    /// The same beside another run, which it leaves alone.
+    pub(crate) fn new_beside(config: Config) -> Result<Self> {
+        Self::prepared(Prepared::on(config, &open, &Control::default(), devices::open_own)?)
     }
 
     /// The same with data of one's own instead of the one that `config` names: pipelines with the order and the
@@ -183,6 +189,7 @@ impl Trainer {
             let message = format!("epochs is {asked}, but {begun} have begun: give --epochs of at least {begun}");
             return Err(Error::Config(message));
         }
+        check_classes(folder, prepared.data.train.description())?;
         let environment = Environment::new(&prepared.devices, prepared.config.precision);
         if environment != progress.environment {
             let message = "the checkpoint was written with another device, driver or build: bits will differ";
@@ -283,17 +290,34 @@ impl Trainer {
     }
 }
 
+/// An error if the run in `folder` has learned other classes than there are now: each would be taken for another.
+fn check_classes(folder: &Path, now: &Description) -> Result<()> {
+    let record = std::fs::read(folder.join(RUN)).ok();
+    let learned = record.and_then(|record| serde_json::from_slice::<RunRecord>(&record).ok());
+    let Some(learned) = learned.filter(|learned| learned.classes != now.classes) else { return Ok(()) };
+    let (name, own, learned) = (&now.name, some(&now.classes), some(&learned.classes));
+    let message =
+        format!("`{name}` has the classes {own}, but the run has learned {learned}: go on with data of these");
+    Err(Error::Config(message))
+}
+
 impl Prepared {
     pub(super) fn new(config: Config, open: &Open<'_>, control: &Control) -> Result<Self> {
+        Self::on(config, open, control, devices::open)
+    }
+
+    /// The same on devices that are opened so.
+    pub(super) fn on(config: Config, open: &Open<'_>, control: &Control, opened: OpenDevices) -> Result<Self> {
         let go_on = || if control.stopping() { Err(Error::stopped()) } else { Ok(()) };
         let mut config = config.resolve()?;
         let mut notices = Vec::new();
-        let chosen = (config.device.as_deref() == Some(AUTO)).then(|| choose(&config, open, control)).transpose()?;
+        let chosen =
+            (config.device.as_deref() == Some(AUTO)).then(|| choose(&config, open, control, opened)).transpose()?;
         go_on()?;
         if let Some(chosen) = &chosen {
             config.device = Some(chosen.device.clone());
         }
-        let devices = devices::open(config.device.as_deref())?;
+        let devices = opened(config.device.as_deref())?;
         let data = batched(open(&config)?, &config)?;
         let formats = [data.train.format(), data.test.format()];
         let (mut learner, loaded) = Learner::new(&config, formats, &devices)?;

@@ -6,7 +6,7 @@ use crate::device::{DeviceInfo, TuneOptions, TuneProgress, TuneReport};
 use crate::error::Result;
 
 use super::auto::{AUTO, choose};
-use super::devices::open_first;
+use super::devices::{self, open_first};
 use super::learner::Learner;
 use super::trainer::{batch_rows, batched, open};
 use super::{Config, Control};
@@ -52,7 +52,7 @@ pub struct Tuning {
 pub fn tune(config: Config, options: &TuneOptions, tell: &mut dyn FnMut(TuneProgress)) -> Result<Tuning> {
     let mut config = config.resolve()?;
     if config.device.as_deref() == Some(AUTO) {
-        config.device = Some(choose(&config, &open, &Control::default())?.device);
+        config.device = Some(choose(&config, &open, &Control::default(), devices::open)?.device);
     }
     let device = open_first(config.device.as_deref())?;
     let mut steps = Vec::new();

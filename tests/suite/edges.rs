@@ -235,6 +235,18 @@ fn sequences_of_no_time_say_nothing_and_lengths_beyond_it_are_errors() {
     }
 }
 
+/// Sizes whose products do not fit a number.
+#[test]
+fn nothing_has_axes_of_any_size() {
+    for device in devices() {
+        let nothing = Tensor::from_slice::<f32>(&[], [1 << 40, 1 << 40, 0], &device).expect("no memory");
+        for also_nothing in [-&nothing, nothing.permute([2, 1, 0]) * 2.0 + 1.0] {
+            assert!(read(&also_nothing).is_empty(), "{}", device.name());
+        }
+        assert_eq!(read(&nothing.sum()), [0.0], "{}", device.name());
+    }
+}
+
 #[test]
 fn nothing_is_split_into_empty_parts() {
     let nothing = Tensor::zeros([0, 3], &Device::cpu());

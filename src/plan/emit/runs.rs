@@ -17,7 +17,7 @@ impl Runs {
             }
             let inner = axes.contains(&axis);
             match runs.last_mut() {
-                Some(run) if run.1 == inner => run.0 *= size,
+                Some(run) if run.1 == inner => run.0 = run.0.saturating_mul(size),
                 _ => runs.push((size, inner)),
             }
         }

@@ -78,7 +78,7 @@ impl Splitter<'_> {
 
 /// How the elements of each result are cut; `None`: they stay together.
 fn cut(shape: &Shape, axes: &[usize], sum: &Sum, options: &PlanOptions) -> Option<Cut> {
-    let inner: usize = axes.iter().map(|&axis| shape[axis]).product();
+    let inner = axes.iter().fold(1_usize, |inner, &axis| inner.saturating_mul(shape[axis]));
     let outer = (shape.numel() / inner.max(1)).max(1);
     let too_long = inner > options.max_row;
     let longest = (options.max_row / 4).max(1);

@@ -440,6 +440,19 @@ mod tests {
     }
 
     #[test]
+    fn of_equally_likely_classes_the_first_five_are_the_likeliest() {
+        let of = digits().expect("they are built in").test.description().clone();
+        let question = Question::new(&of, 0.0);
+        for device in fresh_devices() {
+            let labels: Vec<i32> = (0..10).collect();
+            let labels = Tensor::from_slice(&labels, [10], &device).expect("small");
+            let same = Tensor::zeros([10, 10], &device);
+            let answers = question.answers(&same, &labels, &Tensor::ones([10], &device));
+            assert_eq!(answers.top.item::<i32>().expect("a number"), 5, "{device:?}");
+        }
+    }
+
+    #[test]
     fn a_batch_of_more_targets_than_are_counted_exactly_is_refused() {
         let mut large = digits().expect("they are built in").test.description().clone();
         (large.goal, large.shape) = (Goal::Segment, vec![3, 1024, 1024]);

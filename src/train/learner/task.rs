@@ -142,8 +142,10 @@ impl Question {
             return Tensor::zeros_of([], DType::I32, logits.device());
         }
         let own = logits.gather(1, &labels.unsqueeze(1));
-        // what is not smaller, so that NaN is no hit
-        let larger = logits.le(&own).logical_not().to_dtype(DType::I32).sum_dim(1);
+        // what is not smaller, so that NaN is no hit; of equal ones the first is the likeliest
+        let class = Tensor::iota(logits.shape(), 1, logits.device());
+        let first = logits.eq(&own).logical_and(&class.lt(labels.unsqueeze(1)));
+        let larger = logits.le(&own).logical_not().logical_or(&first).to_dtype(DType::I32).sum_dim(1);
         larger.lt(TOP as i32).logical_and(counts).to_dtype(DType::I32).sum()
     }
 

@@ -74,7 +74,7 @@ pub(super) fn matrix(ui: &mut Ui, text: Text, run: &Recording) {
         let pointed = response.hover_pos().map(|pointer| (pointer - origin) / cell);
         let hint = match pointed.map(|at| (class(at.y), class(at.x))) {
             Some((Some(of), Some(said))) => {
-                text.f("{} samples of {} are taken for {}", &[&confusion.count(of, said), &names[of], &names[said]])
+                text.f("{} of {} are taken for {}", &[&confusion.count(of, said), &names[of], &names[said]])
             }
             Some((Some(class), None) | (None, Some(class))) => names[class].clone(),
             _ => return,
@@ -106,7 +106,7 @@ fn in_words(text: Text, confusion: &Confusion, names: &[String]) -> String {
         }
     }
     let said = |(count, of, said): &(u64, usize, usize)| {
-        text.f("{} samples of {} are taken for {}", &[count, &names[*of], &names[*said]])
+        text.f("{} of {} are taken for {}", &[count, &names[*of], &names[*said]])
     };
     let said: Vec<String> = wrong.iter().map(said).collect();
     format!("{}: {}", text.t("confusion matrix"), said.join("; "))
@@ -235,7 +235,7 @@ mod tests {
         let confusion = Confusion::new(3, vec![9, 1, 2, 3, 9, 3, 0, 4, 9]);
         let said = in_words(Text(Language::English), &confusion, &names);
         let pairs: Vec<&str> = said.split(": ").nth(1).expect("pairs").split("; ").collect();
-        let pair = |count, of, said| format!("{count} samples of {of} are taken for {said}");
+        let pair = |count, of, said| format!("{count} of {of} are taken for {said}");
         let expected = [pair(4, "c", "b"), pair(3, "b", "a"), pair(3, "b", "c"), pair(2, "a", "c"), pair(1, "a", "b")];
         assert_eq!(pairs, expected);
     }
