@@ -23,6 +23,9 @@ pub(super) struct Access {
     ranges: Vec<Condition>,
     /// Conditions to be tested at each element.
     pub(super) scattered: Vec<Condition>,
+    /// The lines that rows consist of, where these are read or written one by one: they are equal or consecutive
+    /// elements, unconditionally, and not too few.
+    pub(super) line: Option<Line>,
     /// Unique in the process: names it in a cache of recipes.
     id: u64,
     /// False if its recipes would depend on more than a few numbers.
@@ -103,15 +106,9 @@ impl Access {
         }
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { buffer, dtype, forms, position, ranges, scattered, id, has_recipes }
-    }
-
-    /// The lines that rows consist of, where these are read or written one by one: they are equal or consecutive
-    /// elements, unconditionally, and not too few.
-    #[inline]
-    pub(super) fn lines(&self) -> Option<Line> {
         let is_worth_it = |line: &Line| line.points >= MIN_LINE && (0..=1).contains(&line.stride);
-        if self.conditions().next().is_none() { self.position.lines().filter(is_worth_it) } else { None }
+        let line = if conditions.is_empty() { position.lines().filter(is_worth_it) } else { None };
+        Self { buffer, dtype, forms, position, ranges, scattered, line, id, has_recipes }
     }
 
     fn conditions(&self) -> impl Iterator<Item = &Condition> {

@@ -198,7 +198,7 @@ impl Program {
                         1 => typed!(view, access.dtype, write_run(start, words)),
                         stride => typed!(view, access.dtype, write_strided(start, stride, words)),
                     }
-                } else if let Some(line) = access.lines().filter(|line| line.stride == 1) {
+                } else if let Some(line) = access.line.filter(|line| line.stride == 1) {
                     access.position.for_each_line(row, (count, line), |begin, start, count| {
                         typed!(view, access.dtype, write_run(start, &words[begin..begin + count]));
                     });
@@ -412,7 +412,7 @@ impl Program {
         self.space.walk(&access.forms, points, values, |row, begin, count| {
             let words = &mut words[begin..begin + count];
             if !position.straight || !access.scattered.is_empty() {
-                if let Some(line) = access.lines() {
+                if let Some(line) = access.line {
                     position.for_each_line(row, (count, line), |begin, start, count| {
                         let words = &mut words[begin..begin + count];
                         match line.stride {

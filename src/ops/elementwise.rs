@@ -530,11 +530,13 @@ fn sign(x: f64) -> f64 {
     }
 }
 
-fn max(a: f64, b: f64) -> f64 {
+/// The larger one; NaN if either is.
+pub(crate) fn max(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
 
-fn min(a: f64, b: f64) -> f64 {
+/// The smaller one; NaN if either is.
+pub(crate) fn min(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
 }
 

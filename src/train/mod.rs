@@ -39,9 +39,9 @@ pub use checkpoint::CHECKPOINT_VERSION;
 #[cfg(feature = "ui")]
 pub(crate) use checkpoint::last_saved;
 pub use clock::StageReport;
-#[cfg(feature = "cli")]
-pub(crate) use config::SECTIONS;
 pub use config::{Config, ModelName, OnNan, OptimizerName, Precision};
+#[cfg(feature = "cli")]
+pub(crate) use config::{MAX_IMAGE_SIDE, SECTIONS};
 pub use control::Control;
 pub use early_stopping::{EarlyStopping, Monitor};
 pub use environment::Environment;

@@ -21,7 +21,7 @@ use super::folder::RunFolder;
 use super::learner::Learner;
 use super::length::Length;
 use super::rates::Rates;
-use super::record::{RUN, RunRecord};
+use super::record::RunRecord;
 use super::run::{BEST, Run, WEIGHTS};
 use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoard};
 
@@ -292,9 +292,7 @@ impl Trainer {
 
 /// An error if the run in `folder` has learned other classes than there are now: each would be taken for another.
 fn check_classes(folder: &Path, now: &Description) -> Result<()> {
-    let record = std::fs::read(folder.join(RUN)).ok();
-    let learned = record.and_then(|record| serde_json::from_slice::<RunRecord>(&record).ok());
-    let Some(learned) = learned.filter(|learned| learned.classes != now.classes) else { return Ok(()) };
+    let Some(learned) = RunRecord::of(folder)?.filter(|learned| learned.classes != now.classes) else { return Ok(()) };
     let (name, own, learned) = (&now.name, some(&now.classes), some(&learned.classes));
     let message =
         format!("`{name}` has the classes {own}, but the run has learned {learned}: go on with data of these");

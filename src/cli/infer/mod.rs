@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::bench;
 use crate::data::Sample;
 use crate::error::{Error, Result};
-use crate::train::{Predictor, Preprocessing};
+use crate::train::{MAX_IMAGE_SIDE, Predictor, Preprocessing};
 use crate::units::{bytes, counted, thousands};
 
 use answers::{Answer, failure, line, object};
@@ -26,8 +26,6 @@ use masks::Masks;
 const BATCH: usize = 32;
 /// Batches of which the time is known in the end.
 const KEPT: usize = 4096;
-/// Pixels of a picture's side at most.
-const MAX_SIDE: usize = 1 << 14;
 /// Batches that are read ahead.
 const AHEAD: usize = 2;
 
@@ -128,9 +126,9 @@ fn opened(args: &InferArgs) -> Result<Predictor> {
 /// Height and width.
 fn size(text: &str) -> Result<[usize; 2], String> {
     let (height, width) = text.split_once('x').unwrap_or((text, text));
-    let side = |text: &str| text.parse().ok().filter(|side| (1..=MAX_SIDE).contains(side));
+    let side = |text: &str| text.parse().ok().filter(|side| (1..=MAX_IMAGE_SIDE).contains(side));
     let both = side(height).zip(side(width)).map(|(height, width)| [height, width]);
-    both.ok_or_else(|| format!("a size is a number from 1 to {MAX_SIDE}, or HEIGHTxWIDTH, such as 480x640"))
+    both.ok_or_else(|| format!("a size is a number from 1 to {MAX_IMAGE_SIDE}, or HEIGHTxWIDTH, such as 480x640"))
 }
 
 /// The lines of a file.

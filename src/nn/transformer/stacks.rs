@@ -20,7 +20,7 @@ fn stack<L>(
     Ok((layers, norm.then(|| options.norm(&init.at("norm"))).transpose()?))
 }
 
-/// Encoder layers one after the other, `layers.0` and so on, and `norm` at the end if norms come first: PyTorch's
+/// Encoder layers one after the other, `layers.0` and so on, and `norm` at the end if there is one: PyTorch's
 /// `TransformerEncoder`.
 #[derive(Debug)]
 pub struct TransformerEncoder {

@@ -18,6 +18,9 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
     })
 }
 
+/// Pixels of a picture's side at most.
+pub(crate) const MAX_IMAGE_SIDE: usize = 1 << 14;
+
 impl Config {
     /// Checks every setting and fills in those that follow from others.
     ///
@@ -43,7 +46,7 @@ impl Config {
             ("log-every", self.log_every, 1_000_000),
             ("accumulate", self.accumulate, 1 << 16),
             ("keep", self.keep, 1_000_000),
-            ("image-size", self.image_size.unwrap_or(1), 1 << 14),
+            ("image-size", self.image_size.unwrap_or(1), MAX_IMAGE_SIDE),
             ("patience", self.patience.unwrap_or(1), 1_000_000),
         ];
         for (name, value, most) in counts {

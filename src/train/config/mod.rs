@@ -17,6 +17,8 @@ use crate::optim::Schedule;
 
 use super::save::SaveEvery;
 #[cfg(feature = "cli")]
+pub(crate) use check::MAX_IMAGE_SIDE;
+#[cfg(feature = "cli")]
 use check::count;
 pub use names::{ModelName, OnNan, OptimizerName, Precision};
 #[cfg(feature = "cli")]

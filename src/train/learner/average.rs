@@ -67,7 +67,7 @@ impl Average {
         self.now.set(self.decay.min(warm) as f32);
     }
 
-    /// Before the average is used: statistics are those of now, as are parameters that do not learn.
+    /// Before the average is used: statistics are those of now.
     pub(super) fn refresh(&self) -> Result<()> {
         self.copy(|variable| variable.kind() == VarKind::Buffer)
     }

@@ -56,7 +56,7 @@ pub(super) struct Learner {
     skipped: Option<Var>,
     /// The part of a step's loss that one of its batches is.
     share: Hyper,
-    /// Of a step in parts of whose targets not all count: by what its gradients have to be divided, f32 `[]`.
+    /// Of accumulated parts of whose targets not all count: by what gradients have to be divided so far, f32 `[]`.
     divisor: Option<Var>,
     metrics: Ring,
     evaluation: Evaluation,
@@ -112,7 +112,7 @@ impl Learner {
         };
         let question = Question::new(data, config.label_smoothing);
         question.check_count(config.batch_size, data)?;
-        let divisor = if config.accumulate > 1 && question.ignored().is_some() {
+        let divisor = if others.is_empty() && config.accumulate > 1 && question.ignored().is_some() {
             Some(Var::state("divisor", &Tensor::scalar(0.0_f32, device))?)
         } else {
             None

@@ -43,7 +43,7 @@ struct Ending<R> {
     follow: Option<Box<dyn Fn() + Send>>,
     /// Else they are added up.
     updates: bool,
-    /// What the parts of a step add up to of the number that its gradients have to be divided by.
+    /// What accumulated parts add up to of the number that gradients have to be divided by.
     divisor: Option<Var>,
     record: R,
 }
@@ -91,18 +91,24 @@ impl<R: Fn([&Tensor; 4])> Ending<R> {
 
     /// Gradients of a part of a step that adds `part` to the divisor: divided by it once all parts are known.
     fn divided(&self, gradients: Gradients, part: Option<Tensor>) -> Gradients {
-        let (Some(divisor), Some(part)) = (&self.divisor, part) else { return gradients };
+        let Some(part) = part else { return gradients };
         Stage::Update.scope(|| {
-            let sum = divisor.tensor() + part;
-            if !self.updates {
-                divisor.assign(&sum);
-                return gradients;
-            }
-            divisor.assign(&sum.zeros_like());
-            // a step that is skipped drops all of its parts
-            never_skip(std::slice::from_ref(divisor));
-            let factor = inverse(&sum);
-            self.optimizer.scale_accumulated(&factor);
+            let factor = match &self.divisor {
+                None => inverse(&part),
+                Some(divisor) => {
+                    let sum = divisor.tensor() + part;
+                    if !self.updates {
+                        divisor.assign(&sum);
+                        return gradients;
+                    }
+                    divisor.assign(&sum.zeros_like());
+                    // a step that is skipped drops all of its parts
+                    never_skip(std::slice::from_ref(divisor));
+                    let factor = inverse(&sum);
+                    self.optimizer.scale_accumulated(&factor);
+                    factor
+                }
+            };
             gradients.map(|gradient| gradient * &factor)
         })
     }
@@ -172,13 +178,16 @@ impl Learner {
         Step::new(&self.device, move |outputs| {
             let Part { gradients, values } = Part::sum(&optimizer.layouts(), outputs);
             let [loss, correct, all] = [0, 1, 2].map(|place| values.select(0, place));
-            let factor = has_divisor.then(|| Stage::Update.scope(|| inverse(&values.select(0, 3))));
-            let divided = |value: &Tensor| factor.as_ref().map_or_else(|| value.clone(), |factor| value * factor);
+            let divisor = has_divisor.then(|| values.select(0, 3));
+            let mean = match &divisor {
+                None => loss.clone(),
+                Some(divisor) => Stage::Update.scope(|| &loss * inverse(divisor)),
+            };
             let checked = || {
                 check_finite(std::slice::from_ref(loss.node()));
-                Stage::Update.scope(|| gradients.map(divided))
+                ending.divided(gradients, divisor)
             };
-            ending.trace(checked, || [divided(&loss), correct.clone(), all.clone()]);
+            ending.trace(checked, || [mean.clone(), correct.clone(), all.clone()]);
             Vec::new()
         })
     }

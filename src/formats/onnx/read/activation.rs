@@ -121,9 +121,14 @@ fn along(call: &Call<'_>, f: fn(&Tensor, usize) -> Tensor) -> Outputs {
         number if number == x.rank() as i64 => x.rank(),
         number => axis(number, x.rank(), x.shape())?,
     };
+    one(from_axis_on(&x, first, |x| f(x, 1)))
+}
+
+/// Of rows that consist of all axes from `first` on.
+pub(super) fn from_axis_on(x: &Tensor, first: usize, f: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
     let (rows, columns) = x.shape().split_at(first);
     let flat = x.reshape([rows.iter().product(), columns.iter().product::<usize>()]);
-    one(f(&flat, 1).reshape(x.shape()))
+    f(&flat).reshape(x.shape())
 }
 
 /// One at the first of the largest elements, zero elsewhere.

@@ -55,6 +55,13 @@ pub(super) fn axes(axes: &[i64], rank: usize, shape: &Shape) -> Result<Vec<usize
     Ok(all)
 }
 
+/// A shape of ones but for this axis.
+pub(super) fn shape_along(rank: usize, axis: usize, size: usize) -> Vec<usize> {
+    let mut shape = vec![1; rank];
+    shape[axis] = size;
+    shape
+}
+
 /// Sizes that must not be negative.
 pub(super) fn sizes(values: &[i64], what: &str) -> Result<Vec<usize>> {
     match values.iter().map(|&value| usize::try_from(value).ok().filter(|&size| size <= MAX_ELEMENTS)).collect() {

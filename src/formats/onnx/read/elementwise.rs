@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::ops::elementwise as scalar;
 use crate::tensor::Tensor;
 
 use super::super::proto::ElementType;
@@ -83,14 +84,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Xor", 7, |call| logic(call, |a, b| a != b, Tensor::logical_xor)),
 ];
 
-/// The larger one; NaN if either is.
 fn larger(a: f32, b: f32) -> f32 {
-    if a.is_nan() || a > b { a } else { b }
+    scalar::max(a.into(), b.into()) as f32
 }
 
-/// The smaller one; NaN if either is.
 fn smaller(a: f32, b: f32) -> f32 {
-    if a.is_nan() || a < b { a } else { b }
+    scalar::min(a.into(), b.into()) as f32
 }
 
 /// A function of a float.

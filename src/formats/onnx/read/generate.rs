@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 
 use super::super::proto::ElementType;
 use super::call::{Call, Outputs, fail, one};
-use super::checks::sizes;
+use super::checks::{shape_along, sizes};
 use super::graph::Attribute;
 use super::table::{Operator, op};
 use super::value::{HOST_ELEMENTS, HostData, HostTensor, Value};
@@ -148,9 +148,7 @@ fn one_hot(call: &Call<'_>) -> Outputs {
     let mut whole = index.shape().to_vec();
     whole.insert(axis, depth);
     let whole = call.shape(&whole)?;
-    let mut along = vec![1; rank];
-    along[axis] = depth;
-    let place = Tensor::iota([depth], 0, call.device()).reshape(along);
+    let place = Tensor::iota([depth], 0, call.device()).reshape(shape_along(rank, axis, depth));
     // negative ones count from the end; others outside are nowhere
     let index = index.lt(0).where_(&index + depth as i64, &index);
     let on = place.eq(index.unsqueeze(axis.cast_signed())).expand(whole);

@@ -10,7 +10,7 @@ use crate::shape::Shape;
 use crate::tensor::{ScatterOp, Tensor};
 
 use super::call::{Call, Outputs, fail, one};
-use super::checks::axis;
+use super::checks::{axis, shape_along};
 use super::table::{Operator, op};
 use super::value::{HOST_ELEMENTS, HostData, HostTensor, Value};
 
@@ -329,9 +329,7 @@ fn reverse_sequence(call: &Call<'_>) -> Outputs {
     if x.numel() == 0 {
         return one(x);
     }
-    let mut along = vec![1; x.rank()];
-    along[batch] = sizes[batch];
-    let lengths = lengths.reshape(along).expand(sizes);
+    let lengths = lengths.reshape(shape_along(x.rank(), batch, sizes[batch])).expand(sizes);
     let place = Tensor::iota(sizes, time, call.device());
     let inside = place.lt(&lengths);
     one(x.gather(time.cast_signed(), &inside.where_(lengths - 1 - &place, &place)))

@@ -7,7 +7,7 @@ use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::call::{Call, Outputs, fail, one};
-use super::checks::as_number;
+use super::checks::{as_number, shape_along};
 use super::conv::Windows;
 use super::table::{Operator, op};
 
@@ -222,9 +222,8 @@ pub(super) fn average(call: &Call<'_>, x: &Tensor) -> Result<Tensor> {
             mean *= 1.0 / f64::from(elements[0]);
             continue;
         }
-        let mut along = vec![1; x.rank()];
-        along[2 + axis] = count;
-        let divisor = Tensor::from_slice(&elements, along, call.device())?.to_dtype(x.dtype());
+        let divisor = Tensor::from_slice(&elements, shape_along(x.rank(), 2 + axis, count), call.device())?;
+        let divisor = divisor.to_dtype(x.dtype());
         mean /= divisor;
     }
     Ok(mean)

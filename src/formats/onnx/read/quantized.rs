@@ -6,6 +6,7 @@ use crate::tensor::Tensor;
 
 use super::super::proto::ElementType;
 use super::call::{Call, Outputs, fail, one};
+use super::checks::shape_along;
 use super::contract::product;
 use super::conv::{check_bias, convolve, groups};
 use super::table::{Operator, op};
@@ -30,9 +31,7 @@ fn spread(call: &Call<'_>, values: Tensor, x: &Tensor) -> Result<Tensor> {
     let axis = call.axis_attribute(1, x.shape())?;
     let size = x.shape()[axis];
     if *values.shape() == [size].into() {
-        let mut along = vec![1; x.rank()];
-        along[axis] = size;
-        return Ok(values.reshape(along));
+        return Ok(values.reshape(shape_along(x.rank(), axis, size)));
     }
     let block = call.int("block_size", 0)?;
     let wrong = || fail(format!("scales {} for axis {axis} of {} in blocks of {block}", values.shape(), x.shape()));
@@ -114,9 +113,7 @@ impl Centred {
         let point = match (point.numel(), along) {
             (1, _) => point.reshape([0_usize; 0]),
             (count, Some(axis)) if point.rank() == 1 && x.shape().get(axis) == Some(&count) => {
-                let mut shape = vec![1; x.rank()];
-                shape[axis] = count;
-                point.reshape(shape)
+                point.reshape(shape_along(x.rank(), axis, count))
             }
             _ => point,
         };
@@ -259,9 +256,8 @@ fn integer_convolution(call: &Call<'_>, x: &Centred, weight: &Centred, bias: Opt
     };
     check_bias(bias, weight.shape()[0])?;
     let Some(bias) = bias else { return Ok(sum) };
-    let mut along = vec![1; sum.rank()];
-    along[1] = bias.numel();
-    Ok(sum + bias.reshape(along))
+    let bias = bias.reshape(shape_along(sum.rank(), 1, bias.numel()));
+    Ok(sum + bias)
 }
 
 fn matmul_integer(call: &Call<'_>) -> Outputs {
@@ -277,19 +273,20 @@ pub(super) fn scale(call: &Call<'_>, number: usize, rank: usize, axis: usize) ->
     let values = as_f32(&call.float(number)?);
     match values.numel() {
         1 => Ok(values.reshape([0_usize; 0])),
-        count if values.rank() == 1 && axis < rank => {
-            let mut shape = vec![1; rank];
-            shape[axis] = count;
-            Ok(values.reshape(shape))
-        }
+        count if values.rank() == 1 && axis < rank => Ok(values.reshape(shape_along(rank, axis, count))),
         _ => Ok(values),
     }
 }
 
+/// What sums of products of integers stand for, by their scales.
+pub(super) fn scaled(call: &Call<'_>, sums: &Tensor, factor: Tensor) -> Result<Tensor> {
+    let (sums, factor) = call.pair(as_f32(sums), factor)?;
+    Ok(sums * factor)
+}
+
 /// Sums of products with their scales, quantised.
 fn requantized(call: &Call<'_>, sums: &Tensor, factor: Tensor, [scale, zero]: [usize; 2]) -> Outputs {
-    let (sums, factor) = call.pair(as_f32(sums), factor)?;
-    let scaled = sums * factor;
+    let scaled = scaled(call, sums, factor)?;
     let step = as_f32(&call.float(scale)?);
     let zero_point = as_f32(&call.tensor(zero)?);
     if step.numel() != 1 || zero_point.numel() != 1 {

@@ -4,11 +4,12 @@
 use crate::error::Result;
 use crate::tensor::Tensor;
 
+use super::activation::from_axis_on;
 use super::call::{Call, Outputs, fail, one};
 use super::checks::axis;
 use super::movement::joined_shape;
 use super::pool;
-use super::quantized::{Centred, as_f32, as_i32, dynamically, integer_product, quantized, scale};
+use super::quantized::{Centred, as_f32, as_i32, dynamically, integer_product, quantized, scale, scaled};
 use super::table::{Operator, microsoft};
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -18,7 +19,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         let rank = sums.rank();
         let a = scale(call, 2, rank, rank.saturating_sub(2))?;
         let (a, b) = call.pair(a, scale(call, 3, rank, rank.saturating_sub(1))?)?;
-        scaled(call, &sums, a * b, 6)
+        biased(call, scaled(call, &sums, a * b)?, 6)
     }),
     microsoft("QGemm", gemm),
     microsoft("QLinearAdd", |call| joined(call, |a, b| a + b)),
@@ -49,10 +50,10 @@ fn meant(call: &Call<'_>, first: usize) -> Result<Tensor> {
 }
 
 /// Integers that stand for `x`, by the scale and the zero point in these inputs; of the zero point's type, or else the
-/// first input's.
+/// result's.
 fn told(call: &Call<'_>, x: &Tensor, [scale, zero]: [usize; 2]) -> Outputs {
     let step = number(call, scale)?;
-    let Some(element) = call.input_type(zero).or(call.element()) else {
+    let Some(element) = call.input_type(zero).or(call.output_type(0)).or(call.element()) else {
         return fail("the type of its integers is not known");
     };
     let zero = if call.given(zero).is_some() { Some(number(call, zero)?) } else { None };
@@ -77,13 +78,12 @@ fn pooled(call: &Call<'_>, pool: fn(&Call<'_>, &Tensor) -> Result<Tensor>) -> Ou
 fn softmax(call: &Call<'_>) -> Outputs {
     let x = meant(call, 0)?;
     let axis = axis(call.int("axis", -1)?, x.rank(), x.shape())?;
-    let y = if call.int("opset", 13)? >= 13 {
+    let whole = if call.int("opset", 13)? >= 13 {
         x.softmax(axis.cast_signed())
     } else {
-        let (rows, columns) = x.shape().split_at(axis);
-        x.reshape([rows.iter().product(), columns.iter().product::<usize>()]).softmax(1).reshape(x.shape())
+        from_axis_on(&x, axis, |x| x.softmax(1))
     };
-    told(call, &y, [3, 4])
+    told(call, &whole, [3, 4])
 }
 
 /// The result's scale and zero point come first, and then each value with its own.
@@ -95,17 +95,12 @@ fn concat(call: &Call<'_>) -> Outputs {
     let values = (2..call.inputs.len()).step_by(3).map(|first| meant(call, first)).collect::<Result<Vec<_>>>()?;
     let (axis, _) = joined_shape(call, &values.iter().map(Tensor::shape).collect::<Vec<_>>())?;
     let whole = Tensor::cat(&values.iter().collect::<Vec<_>>(), axis.cast_signed());
-    let step = number(call, 0)?;
-    let Some(element) = call.input_type(1).or(call.input_type(2)) else {
-        return fail("the type of its integers is not known");
-    };
-    one(quantized(&(whole / step), Some(&number(call, 1)?), element)?)
+    call.value(1)?;
+    told(call, &whole, [0, 1])
 }
 
-/// Sums of products with their scales, and the bias in input `bias`, if there is one.
-fn scaled(call: &Call<'_>, sums: &Tensor, factor: Tensor, bias: usize) -> Outputs {
-    let (sums, factor) = call.pair(as_f32(sums), factor)?;
-    let product = sums * factor;
+/// With the bias in input `bias`, if there is one.
+fn biased(call: &Call<'_>, product: Tensor, bias: usize) -> Outputs {
     let Some(bias) = call.optional_float(bias)? else { return one(product) };
     let (product, bias) = call.pair(product, as_f32(&bias))?;
     one(product + bias)
@@ -117,7 +112,7 @@ fn dynamic_matmul(call: &Call<'_>) -> Outputs {
     let sums = integer_product(call, &bytes, &Centred::weights(call)?)?;
     let rank = sums.rank();
     let factor = step * scale(call, 2, rank, rank.saturating_sub(1))?;
-    scaled(call, &sums, factor, 4)
+    biased(call, scaled(call, &sums, factor)?, 4)
 }
 
 fn gemm(call: &Call<'_>) -> Outputs {
@@ -139,7 +134,6 @@ fn gemm(call: &Call<'_>) -> Outputs {
         sums = whole + bias;
     }
     let (of_a, of_b) = call.pair(scale(call, 1, 2, 1)?, scale(call, 4, 2, 1)?)?;
-    let (sums, factor) = call.pair(as_f32(&sums), of_a * of_b * call.number_attribute("alpha", 1.0)?)?;
-    let product = sums * factor;
+    let product = scaled(call, &sums, of_a * of_b * call.number_attribute("alpha", 1.0)?)?;
     if call.given(7).is_some() { told(call, &product, [7, 8]) } else { one(product) }
 }

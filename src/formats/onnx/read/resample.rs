@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 use super::call::{Call, fail};
+use super::checks::shape_along;
 
 /// Where the place of a new element lies among the old ones.
 #[derive(Clone, Copy, PartialEq)]
@@ -179,8 +180,7 @@ impl Table {
         if self.taps > 4 {
             return self.as_product(call, x, axis);
         }
-        let mut along = vec![1; x.rank()];
-        along[axis] = new;
+        let along = shape_along(x.rank(), axis, new);
         let mut sum: Option<Tensor> = None;
         for tap in 0..self.taps {
             let numbers: Vec<i32> = column(tap).map(|place| self.numbers[place] as i32).collect();

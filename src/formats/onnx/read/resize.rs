@@ -5,7 +5,7 @@ use crate::ops::movement::with_size;
 use crate::tensor::{Outside, Tensor};
 
 use super::call::{Call, Outputs, fail, one};
-use super::checks::{axis, sizes};
+use super::checks::{axis, shape_along, sizes};
 use super::resample::{Axis, Filter, Mode, Rounding, Table, Transformation};
 use super::table::{Operator, op};
 
@@ -164,9 +164,7 @@ fn resized(call: &Call<'_>, x: Tensor, changes: &[(usize, Axis)], filter: Filter
         value = Table::new(change, filter, call.pass.limit)?.apply(call, &value, *axis)?;
         let out: Vec<bool> = (0..change.new).map(|at| change.is_outside(change.place(at))).collect();
         if out.contains(&true) {
-            let mut along = vec![1; value.rank()];
-            along[*axis] = change.new;
-            let out = Tensor::from_slice(&out, along, call.device())?;
+            let out = Tensor::from_slice(&out, shape_along(value.rank(), *axis, change.new), call.device())?;
             beyond = Some(match beyond {
                 Some(beyond) => beyond.logical_or(&out),
                 None => out,

@@ -30,7 +30,7 @@ pub(super) fn of_output(node: &NodeProto, output: usize, inputs: &[Option<Elemen
         ("DynamicQuantizeLinear", 0 | 2) => Some(ElementType::Uint8),
         ("QLinearConv" | "QLinearMatMul", 0) => input(7),
         ("QLinearAdd" | "QLinearMul", 0) => input(7).or_else(|| input(0)),
-        ("QLinearConcat", 0) => input(1),
+        ("QLinearConcat", 0) => input(1).or_else(|| input(2)),
         ("QGemm", 0) => input(8),
         (
             "QLinearAveragePool"
