@@ -33,14 +33,14 @@ fn main() -> Result<()> {
     let data = open(&name.parse()?, &OpenOptions::default())?;
     let others = data.train.description().classes.iter().filter(|class| !NEW.contains(&class.as_str()));
     let others: Vec<String> = others.cloned().collect();
-    let eight = Split {
-        train: Pipeline::new(Arc::new(Subset::of_classes(data.train.clone(), &others)?)),
-        test: Pipeline::new(Arc::new(Subset::of_classes(data.test.clone(), &others)?)),
-    };
-    let two = Split {
-        train: Pipeline::new(Arc::new(Subset::of_classes(data.train, &NEW)?.sampled(FEW, 1))),
-        test: Pipeline::new(Arc::new(Subset::of_classes(data.test, &NEW)?)),
-    };
+    let eight = Split::new(
+        Pipeline::new(Arc::new(Subset::of_classes(data.train.clone(), &others)?)),
+        Pipeline::new(Arc::new(Subset::of_classes(data.test.clone(), &others)?)),
+    );
+    let two = Split::new(
+        Pipeline::new(Arc::new(Subset::of_classes(data.train, &NEW)?.sampled(FEW, 1))),
+        Pipeline::new(Arc::new(Subset::of_classes(data.test, &NEW)?)),
+    );
 
     let out = std::env::temp_dir().join(format!("brasa-transfer-{}", std::process::id()));
     let base = Config { model: ModelName::new("resnet20")?, batch_size: 128, workers: 2, out, ..Config::default() };
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
     let (_, backbone) = run("backbone, eight classes", backbone, eight)?;
 
     let small = Config { epochs: 40, batch_size: 32, augment: "cifar".parse()?, ..base };
-    let (scratch, _) = run("from scratch", small.clone(), Split { train: two.train.clone(), test: two.test.clone() })?;
+    let (scratch, _) = run("from scratch", small.clone(), Split::new(two.train.clone(), two.test.clone()))?;
     let frozen = Config {
         weights: Some(backbone.join("model.safetensors")),
         freeze: ["conv1.*", "bn1.*", "layer*"].map(String::from).to_vec(),

@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use crate::data::DatasetName;
 use crate::error::{Error, Result};
 use crate::train::record::RunRecord;
-use crate::train::{Confusion, Judged, TestMetrics, Trainer, best_weights, evaluate_for};
+use crate::train::{Asked, Confusion, HeldOut, Judged, TestMetrics, Trainer, best_weights, evaluate_for};
 use crate::units::thousands;
 
 use super::report::{percent, table};
@@ -26,13 +26,15 @@ pub(super) struct EvalArgs {
     /// Weights to judge [default: those of the run's best evaluation, or its last ones]
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Other data to judge by, with the same classes: their held-out part, in the size and the levels of those learned
-    /// from
+    /// Other data to judge by, with the same classes, in the size and the levels of those learned from
     #[arg(long, value_name = "DATA")]
     dataset: Option<DatasetName>,
     /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: the device of the run]
     #[arg(long, value_name = "DEVICE", env = "BRASA_DEVICE")]
     device: Option<String>,
+    /// The part of the data to judge by
+    #[arg(long, value_enum, default_value_t)]
+    part: HeldOut,
     /// Judge it with its weights in 8 bits, as `brasa infer --quantize` keeps them
     #[arg(long)]
     quantize: bool,
@@ -59,7 +61,8 @@ pub(super) fn run(args: &EvalArgs, matches: &ArgMatches) -> Result<ExitCode> {
         let run = args.run.display();
         Error::Config(format!("{run}: there are no weights; was the run saved?"))
     })?;
-    let judged = evaluate_for(config, &weights, RunRecord::of(&args.run)?.as_ref(), args.quantize)?;
+    let asked = Asked { part: args.part, quantize: args.quantize };
+    let judged = evaluate_for(config, &weights, RunRecord::of(&args.run)?.as_ref(), asked)?;
     if args.json {
         super::print_result(&(serde_json::to_string(&judged).expect("plain data") + "\n"))?;
     } else {
@@ -74,7 +77,8 @@ fn text(judged: &Judged) -> String {
     let mut text = String::new();
     let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
     let what = if test.by_iou { "pixels" } else { "samples" };
-    let _ = writeln!(text, "accuracy       {} ({correct} of {targets} {what})", percent(test.accuracy));
+    let part = test.part.name();
+    let _ = writeln!(text, "accuracy       {} ({correct} of {targets} {part} {what})", percent(test.accuracy));
     if let Some(top5) = test.top5 {
         let _ = writeln!(text, "top 5          {}", percent(top5));
     }

@@ -69,8 +69,11 @@ impl Listener {
                 self.bar.set_style(style);
                 self.bar.set_length(start.steps as u64);
                 self.bar.set_position(start.steps_done as u64);
+                let validation = start
+                    .validation_samples
+                    .map_or_else(|| " and".to_owned(), |samples| format!(", {} validation and", thousands(samples)));
                 self.message(&format!(
-                    "{} on {}: {} parameters, {} training and {} test samples, on {}",
+                    "{} on {}: {} parameters, {} training{validation} {} test samples, on {}",
                     start.model,
                     start.dataset,
                     thousands(start.parameters),
@@ -138,7 +141,7 @@ impl Listener {
     /// The line of an epoch with its evaluation, or of that alone where it was asked for within an epoch.
     fn evaluated(&mut self, test: &TestMetrics) -> String {
         let iou = if test.by_iou { format!(" IoU {}", percent(test.mean.iou)) } else { String::new() };
-        let tested = learned("test", test.loss, test.accuracy) + &iou;
+        let tested = learned(test.part.name(), test.loss, test.accuracy) + &iou;
         match self.epoch_line.take() {
             Some((epoch, cost)) => format!("{epoch}  {tested}{cost}"),
             None => tested,
@@ -170,7 +173,7 @@ fn learned(what: &str, mean: f64, accuracy: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::{MeanScores, MicroScores};
+    use crate::train::{HeldOut, MeanScores, MicroScores};
 
     fn lines(samples_per_second: f64, joules: Option<f64>, by_iou: bool) -> [String; 2] {
         let epoch = EpochMetrics {
@@ -183,6 +186,7 @@ mod tests {
             joules,
         };
         let test = TestMetrics {
+            part: HeldOut::Test,
             loss: 0.37031,
             perplexity: 1.4,
             accuracy: 0.89136,

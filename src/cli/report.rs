@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::train::{BEST, StageReport, Summary, TestMetrics, what_binds};
+use crate::error::shell_word;
+use crate::train::{BEST, HeldOut, StageReport, Summary, TestMetrics, what_binds};
 use crate::units::{counted, thousands};
 
 use super::layout::{width, wrap};
@@ -33,7 +34,13 @@ pub(super) fn summary(summary: &Summary) -> String {
                 None if summary.completed => String::new(),
                 None => ", after the last full epoch".to_owned(),
             };
-            let _ = writeln!(text, "test accuracy  {} ({correct} of {targets}){when}", percent(test.accuracy));
+            let accuracy = percent(test.accuracy);
+            let _ = match test.part {
+                HeldOut::Test => writeln!(text, "test accuracy  {accuracy} ({correct} of {targets}){when}"),
+                HeldOut::Validation => {
+                    writeln!(text, "accuracy       {accuracy} ({correct} of {targets} for validation){when}")
+                }
+            };
             if test.by_iou {
                 let _ = writeln!(text, "mean IoU       {}{when}", percent(test.mean.iou));
             }
@@ -43,11 +50,12 @@ pub(super) fn summary(summary: &Summary) -> String {
                 let _ = writeln!(text, "best {what:<8}  {}, in {BEST}", percent(score(&best)));
             }
         }
-        None => text.push_str("test accuracy  not measured: stopped before\n"),
+        None => text.push_str("accuracy       not measured: stopped before\n"),
     }
+    let judged_by = summary.test.map(|test| test.part).unwrap_or_default();
     let Summary { skipped_samples, skipped_tests, skipped_steps, .. } = summary;
     for (count, what) in
-        [(*skipped_samples, "training"), (*skipped_tests, "test")].into_iter().filter(|(count, _)| *count > 0)
+        [(*skipped_samples, "training"), (*skipped_tests, judged_by.name())].into_iter().filter(|(count, _)| *count > 0)
     {
         let _ = writeln!(text, "skipped        {} that could not be read", counted(count, &format!("{what} sample")));
     }
@@ -55,6 +63,9 @@ pub(super) fn summary(summary: &Summary) -> String {
         let _ = writeln!(text, "skipped        {} in which something was not finite", counted(*skipped_steps, "step"));
     }
     let _ = writeln!(text, "saved in       {}", summary.folder.display());
+    if judged_by == HeldOut::Validation {
+        let _ = writeln!(text, "not tested yet brasa eval {}", shell_word(&summary.folder));
+    }
     text
 }
 

@@ -208,10 +208,20 @@ fn check_resumed(matches: &ArgMatches) -> Result<()> {
 
 /// The settings of a file, overridden by the flags and environment variables that were given.
 pub(super) fn merge(flags: &Config, matches: &ArgMatches, file: &Config) -> Result<Config> {
-    let mut table = to_table(file)?;
+    let is_given = |key: &str| {
+        let source = matches.value_source(&key.replace('-', "_"));
+        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    };
+    let mut file = file.clone();
+    if is_given("optimizer") && flags.optimizer != file.optimizer {
+        // a run's settings name these of its optimizer as if they had been chosen
+        let of = file.optimizer;
+        file.lr = file.lr.filter(|&lr| lr != of.learning_rate());
+        file.weight_decay = file.weight_decay.filter(|&decay| decay != of.weight_decay());
+    }
+    let mut table = to_table(&file)?;
     for (key, value) in to_table(flags)? {
-        let given = matches.value_source(&key.replace('-', "_"));
-        if matches!(given, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
+        if is_given(&key) {
             // of two ways to limit gradients, that of the flags takes the place of the file's
             if let Some((_, other)) = INSTEAD.iter().find(|(one, _)| *one == key) {
                 table.remove(*other);
@@ -247,6 +257,24 @@ mod tests {
         assert_eq!((config.epochs, config.batch_size, config.lr, config.log_every), (3, 9, Some(0.5), 2));
         assert_eq!(config.optimizer, crate::train::OptimizerName::SGD);
         assert_eq!(config.augment.to_string(), "crop=1");
+    }
+
+    #[test]
+    fn another_optimizer_has_its_own_learning_rate() {
+        let run = Config::default().resolve().expect("good settings");
+        let merged = |arguments: &[&str], file: &Config| {
+            let matches = super::super::Cli::command().get_matches_from([&["brasa"], arguments].concat());
+            let cli = super::super::Cli::from_arg_matches(&matches).expect("good flags");
+            let config = merge(&cli.train.config, &matches, file).expect("good settings");
+            let config = config.resolve().expect("good settings");
+            (config.lr, config.weight_decay)
+        };
+        assert_eq!(merged(&["--optimizer", "lamb"], &run), (Some(0.005), Some(0.01)));
+        assert_eq!(merged(&["--optimizer", "adam"], &run), (Some(0.002), Some(0.0)));
+        assert_eq!(merged(&["--optimizer", "lamb", "--lr", "0.1"], &run), (Some(0.1), Some(0.01)));
+        // what was chosen stays
+        let chosen = Config { lr: Some(0.5), ..run };
+        assert_eq!(merged(&["--optimizer", "lamb"], &chosen), (Some(0.5), Some(0.01)));
     }
 
     #[test]

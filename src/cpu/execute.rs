@@ -5,14 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use half::f16;
 use pulp::Arch;
 
-use super::access::{Access, numbers};
-use super::elementwise::{self, Arg, CHUNK};
-use super::philox;
+use super::elementwise::{self, CHUNK};
 use super::program::{Action, Operand, Program, Step};
-use super::recipe::Recipes;
+use super::reads::{clamp_indices, spread};
+use super::registers::{Held, Registers};
 use super::scratch::Threads;
 use super::view::{Run, RunMut, View};
-use super::words::Words;
 use crate::dtype::DType;
 
 /// Elements computed together. A register of them is 4 KiB, so that a dozen stay in the first-level cache.
@@ -76,66 +74,6 @@ impl Spread {
 impl Default for Spread {
     fn default() -> Self {
         Self::Columns { first: 0, width: 1 }
-    }
-}
-
-/// Where a register's value is.
-#[derive(Clone, Copy)]
-enum Held {
-    /// In its slot: a word for each element, or a chunk that stands for all if the operand is a splat.
-    Slot,
-    /// In its slot, a chunk that stands for all of this strip's elements.
-    Splat,
-    /// In a buffer, or among a contraction's sums: not copied, or computed right there.
-    Buffer(Run),
-}
-
-/// The memory of one strip's values.
-#[derive(Default)]
-pub(super) struct Registers {
-    slots: Vec<Words>,
-    held: Vec<Held>,
-    indices: Vec<i64>,
-    tested: Vec<i64>,
-    values: Vec<i64>,
-    recipes: Recipes,
-    /// The program whose constants are in their registers, by its address, and the run that it was in.
-    ready: (usize, u64),
-}
-
-impl Registers {
-    /// Makes sure that there are `count` registers.
-    pub(super) fn reserve(&mut self, count: usize) {
-        if self.slots.len() < count {
-            self.slots.resize_with(count, Words::default);
-            self.slots.iter_mut().for_each(|slot| slot.reserve(STRIP));
-            self.held.resize(count, Held::Slot);
-        }
-        self.indices.resize(STRIP, 0);
-        self.tested.resize(STRIP, 0);
-    }
-
-    fn arg(&self, operand: Operand) -> Arg<'_> {
-        let slot = &self.slots[operand.slot];
-        match &self.held[operand.slot] {
-            Held::Slot => Arg { words: slot, splat: operand.splat },
-            Held::Splat => Arg { words: slot, splat: true },
-            Held::Buffer(run) => Arg { words: run.words(), splat: operand.splat },
-        }
-    }
-
-    /// The first `len` words of a value; a splat is spread first.
-    pub(super) fn words(&mut self, operand: Operand, len: usize) -> &[u32] {
-        let held = self.held[operand.slot];
-        if let Held::Buffer(run) = &self.held[operand.slot] {
-            return &run.words()[..len];
-        }
-        let words = &mut self.slots[operand.slot];
-        if (operand.splat || matches!(held, Held::Splat)) && len > CHUNK {
-            let bits = words[0];
-            words[CHUNK..len].fill(bits);
-        }
-        &words[..len]
     }
 }
 
@@ -288,21 +226,7 @@ impl Program {
                     access.position.fill_words(arch, row, &mut indices[..count], &mut words[begin..begin + count]);
                 });
             }
-            Action::Valid(access) => {
-                let Registers { indices, tested, values, .. } = registers;
-                self.space.walk(&access.forms, points, values, |row, begin, count| {
-                    if access.scattered.is_empty() {
-                        let (low, high) = access.extent(row, count);
-                        words[begin..begin + count].fill(0);
-                        words[begin + low..begin + high].fill(1);
-                        return;
-                    }
-                    numbers(access, row, &mut indices[..count], tested);
-                    for (word, &index) in words[begin..].iter_mut().zip(&indices[..count]) {
-                        *word = u32::from(index != NOWHERE);
-                    }
-                });
-            }
+            Action::Valid(access) => self.valid(access, registers, points, words),
             Action::Load(access) => {
                 // Whole chunks only: the elements behind them may be another thread's.
                 let stay = step.may_stay && !splat && len == words.len();
@@ -311,18 +235,7 @@ impl Program {
                 }
             }
             Action::Gather { access, stride, value } => {
-                let Registers { slots, indices, tested, values, .. } = registers;
-                let value = (&slots[value.slot], value.splat);
-                self.space.walk(&access.forms, points, values, |row, begin, count| {
-                    let indices = &mut indices[..count];
-                    numbers(access, row, indices, tested);
-                    for (i, index) in indices.iter_mut().enumerate() {
-                        let offset = value.0[if value.1 { 0 } else { begin + i }];
-                        *index = if *index == NOWHERE { NOWHERE } else { *index + stride * i64::from(offset) };
-                    }
-                    let view = &env.views[access.buffer];
-                    typed!(view, access.dtype, read_at(indices, NOWHERE, &mut words[begin..begin + count]));
-                });
+                self.gather(env, (access, *stride, value), registers, points, words);
             }
             Action::Unary(op, kind, a) => elementwise::unary(arch, *op, *kind, words, registers.arg(*a)),
             Action::Binary(op, kind, a, b) => {
@@ -334,40 +247,13 @@ impl Program {
             Action::Cast(from, to, a) => elementwise::cast(arch, *from, *to, words, registers.arg(*a)),
             Action::Copy(a) => elementwise::cast(arch, elementwise::Kind::Word, DType::U32, words, registers.arg(*a)),
             Action::CheckIndex { value, signed, bound, site } => {
-                let arg = registers.arg(*value);
-                let mut outside = false;
-                // Beyond `len` there is no element that could be wrong.
-                for (word, &bits) in words[..points.2].iter_mut().zip(arg.words) {
-                    let below = *signed && bits.cast_signed() < 0;
-                    outside |= below || bits >= *bound;
-                    *word = if below { 0 } else { bits.min(bound.saturating_sub(1)) };
-                }
-                if outside {
+                // beyond the strip's points there is no element that could be wrong
+                if clamp_indices(registers.arg(*value).words, *signed, *bound, &mut words[..points.2]) {
                     env.status.fetch_max(*site, Ordering::Relaxed);
                 }
             }
             Action::Random { access, stream, seed, position } => {
-                let Registers { slots, indices, values, .. } = registers;
-                let word = |operand: &Operand, i: usize| slots[operand.slot][if operand.splat { 0 } else { i }];
-                let one_key = seed.splat && position.splat;
-                self.space.walk(&access.forms, points, values, |row, begin, count| {
-                    let words = &mut words[begin..begin + count];
-                    if one_key && access.position.straight && access.position.stride == 1 {
-                        let start = access.position.start(row);
-                        philox::fill_run(arch, start, *stream, word(position, 0), word(seed, 0), words);
-                        return;
-                    }
-                    let indices = &mut indices[..count];
-                    access.position.fill(row, indices);
-                    if one_key {
-                        philox::fill_at(indices, *stream, word(position, 0), word(seed, 0), words);
-                    } else {
-                        for i in 0..count {
-                            let (position, seed) = (word(position, begin + i), word(seed, begin + i));
-                            philox::fill_at(&indices[i..=i], *stream, position, seed, &mut words[i..=i]);
-                        }
-                    }
-                });
+                self.random(arch, (access, *stream, [seed, position]), registers, points, words);
             }
             Action::Reduced(number) => {
                 let results = &inputs.reduced[*number];
@@ -394,99 +280,4 @@ impl Program {
         }
         Held::Slot
     }
-
-    /// Copies elements into `words`; if they may `stay` where they are, and lie there next to each other, says where
-    /// instead. Of none at all, that a chunk of zeros stands for them.
-    fn load(
-        &self,
-        access: &Access,
-        env: &Env<'_>,
-        registers: &mut Registers,
-        points: (usize, usize, usize),
-        (words, stay): (&mut [u32], bool),
-    ) -> Option<Held> {
-        let mut direct = None;
-        let view = &env.views[access.buffer];
-        let Registers { indices, tested, values, recipes, .. } = registers;
-        let position = &access.position;
-        self.space.walk(&access.forms, points, values, |row, begin, count| {
-            let words = &mut words[begin..begin + count];
-            if !position.straight || !access.scattered.is_empty() {
-                if let Some(line) = access.line {
-                    position.for_each_line(row, (count, line), |begin, start, count| {
-                        let words = &mut words[begin..begin + count];
-                        match line.stride {
-                            0 => read_same(view, access.dtype, start, words),
-                            _ => typed!(view, access.dtype, read_run(start, words)),
-                        }
-                    });
-                } else if let Some((base, offsets)) = recipes.of(access, row, count, (indices, tested)) {
-                    offsets.read(env.arch, view, access.dtype, base, words);
-                } else {
-                    numbers(access, row, &mut indices[..count], tested);
-                    typed!(view, access.dtype, read_at(&indices[..count], NOWHERE, words));
-                }
-                return;
-            }
-            let (low, high) = access.extent(row, count);
-            if stay && high - low == points.2 && position.stride == 1 && access.dtype.size_bytes() == size_of::<u32>() {
-                direct = Some(Held::Buffer(view.run(position.start(row), count)));
-                return;
-            }
-            if stay && low == high && count == points.2 {
-                words[..CHUNK].fill(0);
-                direct = Some(Held::Splat);
-                return;
-            }
-            words[..low].fill(0);
-            words[high..].fill(0);
-            let words = &mut words[low..high];
-            if words.is_empty() {
-                return;
-            }
-            let start = position.start(row) + position.stride * low as i64;
-            match position.stride {
-                1 => typed!(view, access.dtype, read_run(start, words)),
-                0 => read_same(view, access.dtype, start, words),
-                stride => typed!(view, access.dtype, read_strided(start, stride, words)),
-            }
-        });
-        direct
-    }
-}
-
-/// Reads one element for all `words`, of which there is at least one.
-#[inline(always)]
-fn read_same(view: &View, dtype: DType, start: i64, words: &mut [u32]) {
-    typed!(view, dtype, read_run(start, &mut words[..1]));
-    let bits = words[0];
-    words.fill(bits);
-}
-
-/// Fills a register with one result for each row; of a single row, a chunk of it if one may stand for all.
-fn spread(results: &[u32], spread: Spread, one_may_do: bool, mut rest: &mut [u32]) -> Held {
-    match spread {
-        Spread::Rows { first, row, skip } if one_may_do && skip + rest.len() <= row => {
-            let len = rest.len().min(CHUNK);
-            rest[..len].fill(results[first]);
-            return Held::Splat;
-        }
-        Spread::Rows { first, row, mut skip } => {
-            for &bits in &results[first..] {
-                let (now, later) = rest.split_at_mut((row - skip).min(rest.len()));
-                now.fill(bits);
-                if later.is_empty() {
-                    break;
-                }
-                rest = later;
-                skip = 0;
-            }
-        }
-        Spread::Columns { first, width } => {
-            for words in rest.chunks_mut(width) {
-                words.copy_from_slice(&results[first..first + words.len()]);
-            }
-        }
-    }
-    Held::Slot
 }

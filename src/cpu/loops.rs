@@ -59,6 +59,41 @@ pub(super) enum Walk {
     FlatColumns,
 }
 
+impl Walk {
+    /// How so many rows of so many points are reduced; `lie_along` if memory is best read along them.
+    fn of_reductions([points, row]: [usize; 2], lie_along: bool) -> Self {
+        match () {
+            () if lie_along && row >= SHORT_ROW => Self::Rows,
+            // few rows that lie across memory are read once only if they are walked together
+            () if points < SHORT_ROW && row <= STRIP => Self::Rows,
+            () if points <= STRIP / 2 => Self::FlatColumns,
+            () => Self::Columns,
+        }
+    }
+}
+
+/// Outer and inner points of a piece. Strips are those of the sweep over rows and of the first phase.
+fn pieces([points, row]: [usize; 2], walk: Walk, reduces: bool, [sweep_strip, strip]: [usize; 2]) -> (usize, usize) {
+    let row_points = if reduces { row.max(1) } else { 1 };
+    let block = match walk {
+        Walk::FlatColumns => points,
+        Walk::Columns => sweep_strip,
+        Walk::Rows => (PIECE / row_points).clamp(1, points.div_ceil(2 * ENOUGH_PIECES).max(1)),
+    };
+    if !reduces {
+        // whole strips
+        return (((block + strip / 2) / strip).max(1) * strip, row);
+    }
+    let blocks = points.div_ceil(block.max(1));
+    let piece = (points * row / ENOUGH_PIECES).clamp(MIN_PIECE, PIECE);
+    if blocks >= ENOUGH_PIECES || points * row < 2 * piece {
+        return (block, row);
+    }
+    let chunks = (points * row / piece).min(MAX_CHUNKS).div_ceil(blocks.max(1));
+    let unit = if walk == Walk::Rows { STRIP } else { 64 };
+    (block, row.div_ceil(chunks).next_multiple_of(unit).min(row))
+}
+
 /// A [`Phase`] ready to run.
 #[derive(Debug)]
 pub(super) struct CompiledPhase {
@@ -143,14 +178,7 @@ impl CompiledLoop {
             Some(_) => (natural.clone(), 0),
             None => order(kernel, 0..kernel.outer, reduces.then_some(Level::Inner)),
         };
-        let walk = match () {
-            () if !reduces => Walk::Rows,
-            () if along <= across && row >= SHORT_ROW => Walk::Rows,
-            // few rows that lie across memory are read once only if they are walked together
-            () if points < SHORT_ROW && row <= STRIP => Walk::Rows,
-            () if points <= STRIP / 2 => Walk::FlatColumns,
-            () => Walk::Columns,
-        };
+        let walk = if reduces { Walk::of_reductions([points, row], along <= across) } else { Walk::Rows };
         let outer = if walk == Walk::Rows && reduces { natural } else { outer };
         let mut folds = Vec::new();
         let sweeps = kernel.phases.iter().filter(|phase| phase.level == Level::Inner);
@@ -193,26 +221,9 @@ impl CompiledLoop {
             count as f64 * nanoseconds(phase)
         });
         let nanoseconds: f64 = time.sum();
-        let row_points = if reduces { row.max(1) } else { 1 };
-        let block = match walk {
-            Walk::FlatColumns => points,
-            Walk::Columns => phases
-                .iter()
-                .find(|phase| phase.level == Level::Inner)
-                .map_or(STRIP, |phase| phase.program.space.strip()),
-            Walk::Rows => (PIECE / row_points).clamp(1, points.div_ceil(2 * ENOUGH_PIECES).max(1)),
-        };
-        // Maps: whole strips.
-        let strip = phases[0].program.space.strip();
-        let block = if reduces { block } else { ((block + strip / 2) / strip).max(1) * strip };
-        let blocks = points.div_ceil(block.max(1));
-        let mut chunk = row;
-        let piece = (points * row / ENOUGH_PIECES).clamp(MIN_PIECE, PIECE);
-        if reduces && blocks < ENOUGH_PIECES && points * row >= 2 * piece {
-            let chunks = (points * row / piece).min(MAX_CHUNKS).div_ceil(blocks.max(1));
-            let unit = if walk == Walk::Rows { STRIP } else { 64 };
-            chunk = row.div_ceil(chunks).next_multiple_of(unit).min(row);
-        }
+        let inner_phase = phases.iter().find(|phase| phase.level == Level::Inner);
+        let strips = [inner_phase, phases.first()].map(|of| of.map_or(STRIP, |phase| phase.program.space.strip()));
+        let (block, chunk) = pieces([points, row], walk, reduces, strips);
         let slots = phases.iter().map(|phase| phase.program.slots).max().unwrap_or(0);
         let together = if is_joined { STRIP / row } else { block };
         Self { points, row, walk, phases, folds, block, together, chunk, slots, nanoseconds }

@@ -7,10 +7,11 @@ use std::ops::{Deref, Range};
 use crate::dtype::DType;
 use crate::plan::{Tape, ValueId};
 
-use super::execute::{Env, Inputs, Registers, STRIP};
+use super::execute::{Env, Inputs, STRIP};
 use super::gemm::Matrix;
 use super::prepack::Ready;
 use super::program::Program;
+use super::registers::Registers;
 use super::scratch::Scratch;
 use super::view::{Run, View};
 use super::words::Words;

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use rayon::prelude::*;
 
-use super::execute::Registers;
 use super::fold::Tree;
+use super::registers::Registers;
 use super::team::Lead;
 
 /// Everything a piece of a kernel needs besides buffers.

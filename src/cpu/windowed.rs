@@ -9,12 +9,13 @@ use crate::graph::ReduceOp;
 
 use super::blocking::Blocking;
 use super::contract::Piece;
-use super::execute::{Env, Registers};
+use super::execute::Env;
 use super::lanes::{Height, Join, Lanes, PlacesBlock, PlaneBlock, SumsBlock};
 use super::lines::{Lines, LinesBlock};
 use super::micro::{Tile, WindowBlock};
 use super::pack::{Operand, Panels};
 use super::prepack::{Layout, Ready};
+use super::registers::Registers;
 use super::scratch::Scratch;
 use super::view::View;
 use super::windows::Windows;

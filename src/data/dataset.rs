@@ -141,11 +141,46 @@ impl fmt::Debug for dyn Dataset + '_ {
     }
 }
 
-/// A data set's two parts.
+/// A data set's parts.
 #[derive(Clone, Debug)]
 pub struct Split<D> {
     /// What the model learns from.
     pub train: D,
+    /// What it is judged by while it learns: the best weights, the end of the run and learning rates are chosen by this
+    /// part, if there is one, and the test part is left alone.
+    pub validation: Option<D>,
     /// What it is judged by, never trained on.
     pub test: D,
+}
+
+impl<D> Split<D> {
+    /// Two parts, of which the second one is also what a model is judged by while it learns.
+    pub fn new(train: D, test: D) -> Self {
+        Self { train, validation: None, test }
+    }
+
+    /// What a model is judged by while it learns: the validation part, or the test part where there is none.
+    pub fn judged_by(&self) -> &D {
+        self.validation.as_ref().unwrap_or(&self.test)
+    }
+
+    /// All parts: to train on, to validate with, to test with.
+    pub fn parts(&self) -> impl Iterator<Item = &D> {
+        std::iter::once(&self.train).chain(&self.validation).chain([&self.test])
+    }
+
+    /// What is made of each part.
+    pub fn map<E>(self, mut make: impl FnMut(D) -> E) -> Split<E> {
+        Split { train: make(self.train), validation: self.validation.map(&mut make), test: make(self.test) }
+    }
+}
+
+impl<D> Split<Result<D>> {
+    /// The parts, if none of them is an error.
+    ///
+    /// # Errors
+    /// The first one of a part.
+    pub fn transpose(self) -> Result<Split<D>> {
+        Ok(Split { train: self.train?, validation: self.validation.transpose()?, test: self.test? })
+    }
 }

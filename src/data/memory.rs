@@ -57,7 +57,7 @@ impl InMemory {
     /// Holds out `test_percent` of each class (rounded), chosen by `key`; both parts keep the order of the file.
     pub fn split_stratified(&self, test_percent: usize, key: u64) -> Split<Self> {
         let (train, test) = stratified(&self.labels, self.description.classes.len(), test_percent, key);
-        Split { train: self.select(&train), test: self.select(&test) }
+        Split::new(self.select(&train), self.select(&test))
     }
 }
 

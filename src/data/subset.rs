@@ -6,7 +6,10 @@ use std::sync::Arc;
 use crate::error::Result;
 
 use super::permutation::hash;
-use super::{Dataset, Description, Permutation, Sample, Target};
+use super::{Dataset, Description, Permutation, Sample, Split, Target};
+
+/// Chooses what is held out to validate with. Fixed: runs that differ in their `--seed` are judged by the same samples.
+const VALIDATION_KEY: u64 = 2004;
 
 /// Some samples of another data set, by their numbers: PyTorch's `Subset`.
 ///
@@ -87,6 +90,26 @@ impl Subset {
     }
 }
 
+impl Split<Arc<dyn Dataset>> {
+    /// The same with `percent` of the training part (rounded) as the validation part: a fixed choice, whatever classes
+    /// they are of. It takes the place of one that is there.
+    ///
+    /// # Panics
+    /// If `percent` is more than 100.
+    #[must_use]
+    #[track_caller]
+    pub fn with_validation(self, percent: usize) -> Self {
+        assert!(percent <= 100, "with_validation: {percent} %");
+        let count = self.train.len();
+        let order = Permutation::new(count, &[VALIDATION_KEY]);
+        let mut is_held_out = vec![false; count];
+        (0..(count * percent + 50) / 100).for_each(|place| is_held_out[order.get(place)] = true);
+        let (held_out, kept) = (0..count).partition(|&index| is_held_out[index]);
+        let some = |indices| Arc::new(Subset::new(Arc::clone(&self.train), indices)) as Arc<dyn Dataset>;
+        Self { train: some(kept), validation: Some(some(held_out)), test: self.test }
+    }
+}
+
 impl Dataset for Subset {
     fn description(&self) -> &Description {
         &self.description
@@ -108,5 +131,37 @@ impl Dataset for Subset {
             *class = classes[*class as usize].expect("samples of other classes are left out");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{OpenOptions, open};
+
+    #[test]
+    fn what_is_held_out_to_validate_with_is_taken_from_the_training_part() {
+        let data = open(&"digits".parse().expect("a name"), &OpenOptions::default()).expect("they are built in");
+        let split = data.clone().with_validation(20);
+        let sums = |part: &Arc<dyn Dataset>| -> Vec<(u64, Target)> {
+            let mut sample = Sample::default();
+            let sum = |index| {
+                part.get(index, &mut sample).expect("in memory");
+                let crate::data::Values::U8(bytes) = &sample.input else { panic!("pictures") };
+                (hash(&bytes.iter().map(|&byte| byte.into()).collect::<Vec<_>>()), sample.target.clone())
+            };
+            (0..part.len()).map(sum).collect()
+        };
+        let validation = split.validation.as_ref().expect("it was asked for");
+        assert_eq!([split.train.len(), validation.len(), split.test.len()], [1150, 288, 359]);
+        let mut both = [sums(&split.train), sums(validation)].concat();
+        let mut before = sums(&data.train);
+        assert!(!before.starts_with(&sums(&split.train)), "those held out lie in between");
+        for list in [&mut both, &mut before] {
+            list.sort_by_key(|(sum, _)| *sum);
+        }
+        assert_eq!(both, before);
+        let again = data.with_validation(20).validation.expect("it was asked for");
+        assert_eq!(sums(&again), sums(validation));
     }
 }

@@ -11,7 +11,7 @@ use super::{Point, RecordedHistogram, Recording, Series};
 const MAX_HISTOGRAMS: usize = 200;
 
 /// What lines of `metrics.jsonl` tell of, by the tags that they have in our event files as well.
-const TAGS: [&str; 20] = [
+const TAGS: [&str; TEST_TAGS + JUDGED] = [
     "loss/train",
     "accuracy/train",
     "learning_rate",
@@ -23,6 +23,15 @@ const TAGS: [&str; 20] = [
     "epoch/skipped_steps",
     "epoch/loss_scale",
     "epoch/joules",
+    "loss/validation",
+    "accuracy/validation",
+    "validation/top5",
+    "validation/mean_iou",
+    "validation/mean_f1",
+    "validation/mean_precision",
+    "validation/mean_recall",
+    "validation/micro_f1",
+    "validation/perplexity",
     "loss/test",
     "accuracy/test",
     "test/top5",
@@ -33,6 +42,12 @@ const TAGS: [&str; 20] = [
     "test/micro_f1",
     "test/perplexity",
 ];
+/// Where those of each kind of line begin.
+const EPOCH_TAGS: usize = 6;
+const VALIDATION_TAGS: usize = EPOCH_TAGS + 5;
+const TEST_TAGS: usize = VALIDATION_TAGS + JUDGED;
+/// How many an evaluation has.
+const JUDGED: usize = 9;
 
 /// What a folder's files say that was not known before.
 #[derive(Debug, Default)]
@@ -66,35 +81,37 @@ impl News {
     pub(super) fn line(&mut self, line: &Line, epoch: Option<f32>) {
         let passes = line.epoch as f32;
         let epoch = epoch.unwrap_or(if line.kind == Kind::Train { passes - 1.0 } else { passes });
-        let mut first = 0;
-        let mut push = |values: &[Option<f64>]| {
+        let mut push = |first: usize, values: &[Option<f64>]| {
             for (series, value) in self.measured[first..].iter_mut().zip(values) {
                 if let Some(value) = *value {
                     series.push(Point { step: line.step, epoch, seconds: line.elapsed_s, value });
                 }
             }
-            first += values.len();
         };
         let (loss, accuracy) = (Some(line.loss), Some(line.accuracy));
         let bytes = line.memory_bytes.map(|bytes| bytes as f64);
         match line.kind {
             Kind::Train => {
-                push(&[loss, accuracy, Some(line.lr), line.samples_per_second, line.gradient_norm, bytes]);
+                push(0, &[loss, accuracy, Some(line.lr), line.samples_per_second, line.gradient_norm, bytes]);
             }
             Kind::Epoch => {
-                push(&[None; 6]);
-                push(&[loss, accuracy, line.skipped_steps.map(f64::from), line.loss_scale, line.joules]);
+                let skipped_steps = line.skipped_steps.map(f64::from);
+                push(EPOCH_TAGS, &[loss, accuracy, skipped_steps, line.loss_scale, line.joules]);
             }
-            Kind::Test => {
-                push(&[None; 11]);
+            Kind::Validation | Kind::Test => {
                 let mean = |of: fn(&crate::train::MeanScores) -> f64| line.mean.as_ref().map(of);
-                push(&[loss, accuracy, line.top5, mean(|mean| mean.iou), mean(|mean| mean.f1)]);
-                push(&[
+                let judged: [_; JUDGED] = [
+                    loss,
+                    accuracy,
+                    line.top5,
+                    mean(|mean| mean.iou),
+                    mean(|mean| mean.f1),
                     mean(|mean| mean.precision),
                     mean(|mean| mean.recall),
                     line.micro.map(|micro| micro.f1),
                     line.perplexity,
-                ]);
+                ];
+                push(if line.kind == Kind::Test { TEST_TAGS } else { VALIDATION_TAGS }, &judged);
             }
         }
     }

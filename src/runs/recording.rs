@@ -113,7 +113,16 @@ impl Recording {
 
     /// The best score of an evaluation: accuracy, of segmentation mean intersection over union.
     pub fn best(&self) -> Option<f64> {
-        self.series.get(if self.segments() { "test/mean_iou" } else { "accuracy/test" })?.max()
+        let [tag, instead] = match self.segments() {
+            true => ["validation/mean_iou", "test/mean_iou"],
+            false => ["accuracy/validation", "accuracy/test"],
+        };
+        self.series.get(tag).or_else(|| self.series.get(instead))?.max()
+    }
+
+    /// The least loss of an evaluation.
+    pub fn least_loss(&self) -> Option<f64> {
+        self.series.get("loss/validation").or_else(|| self.series.get("loss/test"))?.min()
     }
 
     /// What the run is doing, as far as it can be told.

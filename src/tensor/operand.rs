@@ -76,6 +76,13 @@ impl Operand {
             (element, _) => Tensor::constant(shape.clone(), element.expect("a number"), device),
         }
     }
+
+    /// With the shape, the type and the device of `tensor`.
+    #[track_caller]
+    pub(crate) fn like(self, tensor: &Tensor) -> Tensor {
+        let (shape, dtype) = (tensor.shape(), tensor.dtype());
+        self.into_tensor(shape, dtype, tensor.device()).to_dtype(dtype).expand(shape)
+    }
 }
 
 impl Tensor {

@@ -104,12 +104,8 @@ impl Tensor {
             return value;
         }
         // a missing limit is out of reach
-        let (shape, dtype) = (value.shape(), value.dtype());
-        let limit = |given: Option<Operand>, missing: f64| {
-            let given = given.unwrap_or(Operand::Float(missing));
-            given.into_tensor(shape, dtype, value.device()).to_dtype(dtype).expand(shape)
-        };
-        let (low, high) = (limit(low, f64::NEG_INFINITY), limit(high, f64::INFINITY));
+        let low = low.unwrap_or(Operand::Float(f64::NEG_INFINITY)).like(&value);
+        let high = high.unwrap_or(Operand::Float(f64::INFINITY)).like(&value);
         let x = self.to_dtype(value.dtype()).expand(value.shape());
         value.with_gradient(&[&x, &low, &high], move |_, inputs, g| {
             let [x, low, high] = [&inputs[0], &inputs[1], &inputs[2]];

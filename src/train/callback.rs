@@ -95,7 +95,8 @@ pub trait Callback: Send {
         Ok(())
     }
 
-    /// The held-out samples are going to be judged: after each epoch, and when it is asked for within one.
+    /// The held-out samples are going to be judged: after each epoch, and when it is asked for within one. A run that is
+    /// stopped meanwhile ends without [`on_test_end`](Self::on_test_end), and begins the evaluation anew when it goes on.
     ///
     /// # Errors
     /// The callback's own, which ends the run.

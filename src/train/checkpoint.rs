@@ -50,6 +50,9 @@ pub(super) struct Progress {
     pub epoch: usize,
     /// Sums over the part of that epoch that is done.
     pub sums: EpochSums,
+    /// That epoch was told of, and its evaluation is what is left of it.
+    #[serde(default)]
+    pub epoch_told: bool,
     /// Where the stream of training batches stands.
     pub data: State,
     pub scheduler: (Scheduler, f64),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::rates::checked_factor;
 
-/// A handle to a run that is going on, shared between threads. What is asked for happens after the step that is under
-/// way.
+/// A handle to a run that is going on, shared between threads. What is asked for happens after the step, or the
+/// batch of an evaluation, that is under way.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     shared: Arc<Shared>,

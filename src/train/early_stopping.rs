@@ -12,9 +12,6 @@ use super::callback::{Callback, Context};
 use super::event::TestMetrics;
 use super::scores::Confusion;
 
-/// The weights that may be put back, in the run's folder.
-const WEIGHTS: &str = "early-stopping.safetensors";
-
 /// What of an evaluation is to get better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Monitor {
@@ -71,7 +68,7 @@ pub struct EarlyStopping {
 }
 
 impl EarlyStopping {
-    /// After `patience` evaluations without a smaller test loss.
+    /// After `patience` evaluations without a smaller held-out loss.
     pub fn new(patience: usize) -> Self {
         let (monitor, best) = (Monitor::default(), f64::NEG_INFINITY);
         Self { patience, monitor, min_delta: 0.0, restores: false, best, since: 0 }
@@ -93,22 +90,28 @@ impl EarlyStopping {
     }
 
     /// Puts the weights of the best evaluation back when it ends the run, so that they are the ones saved; Keras'
-    /// `restore_best_weights`. Until then they are in the run's folder, as `early-stopping.safetensors`. A run that
-    /// ends otherwise keeps its last weights. The optimizer's state stays that of the last step.
+    /// `restore_best_weights`. Until then they are in the run's folder, as `early-stopping.safetensors`, or with the name
+    /// of what it goes by: two may watch a run if they go by different ones. A run that ends otherwise keeps its last weights. The optimizer's state stays that of the last step.
     #[must_use]
     pub fn restore_best(mut self) -> Self {
         self.restores = true;
         self
     }
 
-    fn weights(run: &Context<'_>) -> PathBuf {
-        run.folder().join(WEIGHTS)
+    /// The weights that may be put back.
+    fn weights(&self, run: &Context<'_>) -> PathBuf {
+        run.folder().join(format!("{}.safetensors", self.name()))
     }
 }
 
 impl Callback for EarlyStopping {
     fn name(&self) -> &str {
-        "early-stopping"
+        match self.monitor {
+            Monitor::Loss => "early-stopping",
+            Monitor::Accuracy => "early-stopping-accuracy",
+            Monitor::MeanF1 => "early-stopping-mean-f1",
+            Monitor::MeanIou => "early-stopping-mean-iou",
+        }
     }
 
     fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
@@ -119,7 +122,7 @@ impl Callback for EarlyStopping {
         if merit > self.best + self.min_delta {
             (self.best, self.since) = (merit, 0);
             if self.restores {
-                save_weights(run.judged_model(), Self::weights(run))?;
+                save_weights(run.judged_model(), self.weights(run))?;
             }
             return Ok(());
         }
@@ -127,9 +130,10 @@ impl Callback for EarlyStopping {
         if self.since < self.patience {
             return Ok(());
         }
-        let mut reason = format!("the test {} has not become better for {} epochs", self.monitor.name(), self.since);
+        let (part, what) = (test.part.name(), self.monitor.name());
+        let mut reason = format!("the {part} {what} has not become better for {} epochs", self.since);
         if self.restores && self.best.is_finite() {
-            load_weights(run.judged_model(), Self::weights(run), &LoadOptions::default())?;
+            load_weights(run.judged_model(), self.weights(run), &LoadOptions::default())?;
             // an average takes its running statistics from the model that learns whenever it is saved
             for (learning, judged) in run.model().variables().iter().zip(run.judged_model().variables()) {
                 if judged.kind() == VarKind::Buffer && judged.id() != learning.id() {

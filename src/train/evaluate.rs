@@ -11,7 +11,7 @@ use super::Config;
 use super::auto::AUTO;
 use super::checkpoint;
 use super::devices::open_first;
-use super::event::TestMetrics;
+use super::event::{HeldOut, TestMetrics};
 use super::learner::{Evaluated, Learner};
 use super::record::RunRecord;
 use super::scores::Confusion;
@@ -31,26 +31,39 @@ pub struct Judged {
     pub skipped: Skipped,
 }
 
-/// Judges the weights in the file `weights` by the test samples of `config`'s data, with its model and precision, on
-/// its device: what training does after each epoch.
+/// Judges the weights in the file `weights` by the test part of `config`'s data, with its model and precision, on its
+/// device.
 ///
 /// # Errors
 /// If the settings, the data, the device or the weights are not what they should be.
 pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
-    evaluate_for(config, weights, None, false)
+    evaluate_for(config, weights, None, Asked::default())
 }
 
-/// The same by data that may be others than those that the model has `learned` from: they are brought to the form of
-/// those, and refused if they have other classes. With `quantize`, with the values that its weights have in 8 bits.
+/// What an evaluation is asked for beside the weights.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// By which part of the data.
+    pub(crate) part: HeldOut,
+    /// With the values that weights have in 8 bits.
+    pub(crate) quantize: bool,
+}
+
+/// The same, of what is `asked`, by data that may be others than those that the model has `learned` from: they are
+/// brought to the form of those, and refused if they have other classes.
 pub(crate) fn evaluate_for(
     config: Config,
     weights: &Path,
     learned: Option<&RunRecord>,
-    quantize: bool,
+    asked: Asked,
 ) -> Result<Judged> {
     // a cache is of use to who reads samples more than once
-    let config =
+    let mut config =
         Config { ema: None, weights: None, skip_weights: Vec::new(), accumulate: 1, cache: false, ..config.resolve()? };
+    if asked.part == HeldOut::Test {
+        // the test part is the same with and without it
+        config.validation = None;
+    }
     if config.device.as_deref() == Some(AUTO) {
         let message = "device is `auto`, which tries steps of a training: for an evaluation take best, cpu, gpu, gpu:N or part \
                        of a name (see `brasa devices`)";
@@ -62,21 +75,28 @@ pub(crate) fn evaluate_for(
         None => open(&config)?,
     };
     let data = batched(data, &config)?;
-    let (mut learner, _) = Learner::new(&config, [data.train.format(), data.test.format()], &[device])?;
+    let part = match asked.part {
+        HeldOut::Test => &data.test,
+        HeldOut::Validation => data.validation.as_ref().ok_or_else(|| {
+            let message = "has no validation part: judge by its test part, or train with --validation PERCENT";
+            Error::Config(format!("`{}` {message}", config.dataset))
+        })?,
+    };
+    let (mut learner, _) = Learner::new(&config, [data.train.format(), part.format()], &[device])?;
     checkpoint::load_weights(learner.model(), weights)?;
-    if quantize {
+    if asked.quantize {
         nn::round_to_codes(learner.model())?;
     }
     let mut samples = 0;
-    let mut batches = data.test.start()?;
+    let mut batches = part.start()?;
     for batch in batches.by_ref() {
         let batch: Batch = batch?;
         samples += batch.samples;
         learner.evaluate(&batch)?;
     }
     let evaluated = learner.read_evaluation()?;
-    let test = TestMetrics::new(&evaluated, samples, learner.segments());
-    let classes = data.test.description().classes.clone();
+    let test = TestMetrics::new(asked.part, &evaluated, samples, learner.segments());
+    let classes = part.description().classes.clone();
     let skipped = batches.skipped().clone();
     Ok(Judged { test, classes, confusion: evaluated.confusion, skipped })
 }
@@ -87,21 +107,22 @@ fn in_form(config: &Config, learned: &RunRecord) -> Result<Split<Pipeline>> {
     let is_other = learned.start.dataset != config.dataset.to_string();
     // a file of the same name may have been written anew
     let options = OpenOptions { any_size: own.any_size || is_other, columns: learned.input.columns(), ..own };
-    let Split { train, test } = open_with(config, &options)?;
-    let of = test.description();
+    let data = open_with(config, &options)?;
+    let of = data.test.description();
     if of.classes != learned.classes {
         let (name, own, learned) = (&of.name, some(&of.classes), some(&learned.classes));
         let message =
             format!("`{name}` has the classes {own}, but the model has learned {learned}: judge it by data with these");
         return Err(Error::Config(message));
     }
-    Ok(Split { train: learned.input.applied(train)?, test: learned.input.applied(test)? })
+    data.map(|part| learned.input.applied(part)).transpose()
 }
 
 impl TestMetrics {
-    pub(super) fn new(evaluated: &Evaluated, samples: usize, by_iou: bool) -> Self {
+    pub(super) fn new(part: HeldOut, evaluated: &Evaluated, samples: usize, by_iou: bool) -> Self {
         let Evaluated { loss, confusion, top5 } = evaluated;
         Self {
+            part,
             loss: *loss,
             perplexity: loss.exp(),
             accuracy: confusion.accuracy(),

@@ -82,7 +82,10 @@ pub struct Start {
     pub parameters: usize,
     /// Samples to learn from.
     pub train_samples: usize,
-    /// Samples held out.
+    /// Samples that it is judged by meanwhile, if those are not the test samples.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub validation_samples: Option<usize>,
+    /// Samples held out to test with.
     pub test_samples: usize,
     /// Epochs in all.
     pub epochs: usize,
@@ -99,6 +102,18 @@ pub struct Start {
     /// What, beside the settings, the same bits depend on.
     #[serde(flatten)]
     pub environment: Environment,
+}
+
+impl Start {
+    /// Samples that the run is judged by after each epoch.
+    pub fn judged_samples(&self) -> usize {
+        self.validation_samples.unwrap_or(self.test_samples)
+    }
+
+    /// Which part of the data they are.
+    pub fn judged_by(&self) -> HeldOut {
+        if self.validation_samples.is_some() { HeldOut::Validation } else { HeldOut::Test }
+    }
 }
 
 /// Memory of the device that a run takes, told before its first step.
@@ -165,9 +180,34 @@ pub struct EpochMetrics {
     pub joules: Option<f64>,
 }
 
+/// A part of the data that a model is judged by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum HeldOut {
+    /// By which something is chosen: the best weights, the end of a run, a learning rate.
+    Validation,
+    /// The last word, unless there is no validation part.
+    #[default]
+    Test,
+}
+
+impl HeldOut {
+    /// `validation` or `test`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Validation => "validation",
+            Self::Test => "test",
+        }
+    }
+}
+
 /// How well the held-out samples were classified.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestMetrics {
+    /// Which they were.
+    #[serde(default)]
+    pub part: HeldOut,
     /// Mean loss.
     #[serde(deserialize_with = "number")]
     pub loss: f64,
@@ -285,6 +325,7 @@ mod tests {
     #[test]
     fn what_is_not_a_number_is_never_better() {
         let metrics = |accuracy: f64, loss: f64| TestMetrics {
+            part: HeldOut::Test,
             loss,
             perplexity: loss.exp(),
             accuracy,

@@ -46,9 +46,9 @@ pub use control::Control;
 pub use early_stopping::{EarlyStopping, Monitor};
 pub use environment::Environment;
 #[cfg(feature = "cli")]
-pub(crate) use evaluate::evaluate_for;
+pub(crate) use evaluate::{Asked, evaluate_for};
 pub use evaluate::{Judged, evaluate};
-pub use event::{EpochMetrics, Event, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
+pub use event::{EpochMetrics, Event, HeldOut, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
 pub use export::{Exported, ModelExport, export};
 pub use forecast::{RunForecast, forecast};
 pub use onnx_predictor::Preprocessing;

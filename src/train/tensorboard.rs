@@ -60,13 +60,15 @@ impl TensorBoard {
         }
         let step = run.steps();
         self.write(|events| {
-            events.scalar("loss/test", test.loss as f32, step)?;
-            events.scalar("accuracy/test", test.accuracy as f32, step)?;
-            events.scalar("test/perplexity", test.perplexity as f32, step)?;
-            events.scalar("test/mean_iou", test.mean.iou as f32, step)?;
-            events.scalar("test/mean_f1", test.mean.f1 as f32, step)?;
-            events.scalar("test/micro_f1", test.micro.f1 as f32, step)?;
-            test.top5.map_or(Ok(()), |top5| events.scalar("test/top5", top5 as f32, step))
+            let part = test.part.name();
+            let mut scalar = |tag: String, value: f64| events.scalar(&tag, value as f32, step);
+            scalar(format!("loss/{part}"), test.loss)?;
+            scalar(format!("accuracy/{part}"), test.accuracy)?;
+            scalar(format!("{part}/perplexity"), test.perplexity)?;
+            scalar(format!("{part}/mean_iou"), test.mean.iou)?;
+            scalar(format!("{part}/mean_f1"), test.mean.f1)?;
+            scalar(format!("{part}/micro_f1"), test.micro.f1)?;
+            test.top5.map_or(Ok(()), |top5| scalar(format!("{part}/top5"), top5))
         })?;
         self.histograms(run)?;
         self.predictions(run)?;
@@ -125,12 +127,13 @@ impl TensorBoard {
 impl Callback for TensorBoard {
     fn on_train_begin(&mut self, run: &mut Context<'_>, start: &Start) -> Result<()> {
         let graph = run.learner().graph()?;
+        let judge = start.judged_by().name();
         let settings = std::mem::take(&mut self.settings);
         // what was said of the step that it goes on behind still holds
         let from = if start.steps_done > 0 { start.steps_done as u64 + 1 } else { 0 };
         let opened = EventWriter::create(run.folder(), from).and_then(|mut events| {
             events.graph(&graph)?;
-            events.settings(&settings, &["loss/test", "accuracy/test"])?;
+            events.settings(&settings, &[&format!("loss/{judge}"), &format!("accuracy/{judge}")])?;
             events.flush()?;
             self.events = Some(events);
             Ok(())

@@ -120,7 +120,7 @@ impl Trainer {
     /// let few = |data| Pipeline::new(Arc::new(data)).take(100);
     /// # let out = tempfile::tempdir().unwrap();
     /// let config = Config { epochs: 1, device: Some("cpu".into()), out: out.path().into(), ..Config::default() };
-    /// let summary = Trainer::with_data(config, Split { train: few(data.train), test: few(data.test) })?
+    /// let summary = Trainer::with_data(config, Split::new(few(data.train), few(data.test)))?
     ///     .run(&Control::default(), &mut |_| {})?;
     /// assert_eq!(summary.test.unwrap().samples, 100);
     /// # Ok::<(), brasa::Error>(())
@@ -129,7 +129,7 @@ impl Trainer {
     /// # Errors
     /// As [`Trainer::new`], but for opening the data.
     pub fn with_data(config: Config, data: Split<Pipeline>) -> Result<Self> {
-        Self::prepared(Prepared::new(of_program(config, &data), &|_| Ok(data.clone()), &Control::default())?)
+        Self::prepared(Prepared::new(of_program(config, &data)?, &|_| Ok(data.clone()), &Control::default())?)
     }
 
     fn prepared(prepared: Prepared) -> Result<Self> {
@@ -170,7 +170,7 @@ impl Trainer {
     /// If there is no checkpoint that can be read, or it is one of another model, or its place is none in these data,
     /// or another process trains in this run.
     pub fn resume_with_data(folder: &Path, config: Config, data: Split<Pipeline>) -> Result<Self> {
-        Self::resumed(folder, of_program(config, &data), &|_| Ok(data.clone()), &Control::default())
+        Self::resumed(folder, of_program(config, &data)?, &|_| Ok(data.clone()), &Control::default())
     }
 
     fn resumed(folder: &Path, mut config: Config, open: &Open<'_>, control: &Control) -> Result<Self> {
@@ -317,7 +317,8 @@ impl Prepared {
         }
         let devices = opened(config.device.as_deref())?;
         let data = batched(open(&config)?, &config)?;
-        let formats = [data.train.format(), data.test.format()];
+        let judge = data.judged_by();
+        let formats = [data.train.format(), judge.format()];
         let (mut learner, loaded) = Learner::new(&config, formats, &devices)?;
         if let (Some(path), Some(loaded)) = (&config.weights, loaded) {
             notices.push(loaded.describe(path)?);
@@ -327,7 +328,7 @@ impl Prepared {
         notices.extend(what_is_left_out(&config, &data.train));
         let length = Length::new(&config, &data.train);
         let rates = Rates::new(&config, length.steps)?;
-        let memory = memory_need(&mut learner, &rows, data.test.batch_size(), &devices[0])?;
+        let memory = memory_need(&mut learner, &rows, judge.batch_size(), &devices[0])?;
         notices.extend(too_small(&mut learner, &rows)?);
         let Description { shape, .. } = data.train.description();
         // pictures are a byte for each pixel and color
@@ -340,7 +341,7 @@ impl Prepared {
         }
         // this compiles, for which a new device may take long
         go_on()?;
-        learner.prepare(&rows, data.test.batch_size()).inspect_err(|_| {
+        learner.prepare(&rows, judge.batch_size()).inspect_err(|_| {
             // what it would have taken, unless that was told
             if memory.fits() {
                 tracing::warn!("{memory}");
@@ -394,17 +395,29 @@ pub(super) fn open(config: &Config) -> Result<Split<Pipeline>> {
 
 /// The same, opened in this way.
 pub(super) fn open_with(config: &Config, options: &OpenOptions) -> Result<Split<Pipeline>> {
-    let Split { train, test } = data::open(&config.dataset, options)?;
-    Ok(Split { train: Pipeline::new(train), test: Pipeline::new(test) })
+    let data = data::open(&config.dataset, options)?;
+    let data = match config.validation {
+        Some(_) if data.validation.is_some() => {
+            let name = &config.dataset;
+            return Err(Error::Config(format!("validation: `{name}` has a validation part of its own: omit it")));
+        }
+        Some(percent) => data.with_validation(percent),
+        None => data,
+    };
+    Ok(data.map(Pipeline::new))
 }
 
 /// `config` with the truth about where its data come from: settings name a data set even if they were not asked for
 /// one.
-fn of_program(config: Config, data: &Split<Pipeline>) -> Config {
-    Config { dataset: DatasetName::Program(data.train.description().name.clone()), ..config }
+fn of_program(config: Config, data: &Split<Pipeline>) -> Result<Config> {
+    if config.validation.is_some() {
+        let message = "validation is for data that are opened by name: put a validation part beside the others";
+        return Err(Error::Config(message.into()));
+    }
+    Ok(Config { dataset: DatasetName::Program(data.train.description().name.clone()), ..config })
 }
 
-/// The streams of training and of test batches that `config` asks for.
+/// The streams of batches that `config` asks for.
 pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pipeline>> {
     let prepared = |pipeline: Pipeline| {
         let pipeline = pipeline.workers(config.workers).seed(config.seed.into()).strict(config.strict);
@@ -419,25 +432,30 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
         }
         Ok(if config.cache { pipeline.cache(Cache::Memory) } else { pipeline })
     };
-    let (train, test) = (prepared(data.train)?, prepared(data.test)?);
+    let data = data.map(prepared).transpose()?;
     if config.cache {
-        fits_memory(&[&train, &test])?;
+        fits_memory(&[&data.train, data.judged_by()])?;
     }
-    let train = if train.is_shuffled() { train } else { train.shuffle() };
-    for (part, what) in [(&train, "training"), (&test, "testing")] {
+    let named =
+        [(Some(&data.train), "training"), (data.validation.as_ref(), "validation"), (Some(&data.test), "testing")];
+    for (part, what) in named.into_iter().filter_map(|(part, what)| Some((part?, what))) {
         if part.samples_per_epoch() == 0 {
             return Err(Error::Config(format!("{}: there is no sample for {what}", part.description().name)));
         }
     }
     // room is made for whole batches, and padded rows are computed, too: no more rows than there are samples
     let rows = |of: &Pipeline| config.batch_size.min(of.samples_per_epoch());
+    let Split { train, validation, test } = data;
+    let train = if train.is_shuffled() { train } else { train.shuffle() };
     let batch = rows(&train);
     let train =
         train.augment(config.augment.clone(), config.augment_on).batch(batch, Last::KeepSeveral).epochs(config.epochs);
-    let batch = rows(&test);
-    // judged as they are, once each time, whatever the pipeline was for
-    let test = test.augment(Augment::default(), On::Host).epochs(1).batch(batch, Last::Pad);
-    Ok(Split { train, test })
+    let judging = |part: Pipeline| {
+        let batch = rows(&part);
+        // judged as they are, once each time, whatever the pipeline was for
+        part.augment(Augment::default(), On::Host).epochs(1).batch(batch, Last::Pad)
+    };
+    Ok(Split { train, validation: validation.map(judging), test: judging(test) })
 }
 
 /// Bytes that a sample takes in memory beside its numbers: itself, and a little for each of the pieces it is allocated

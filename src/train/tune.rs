@@ -59,10 +59,10 @@ pub fn tune(config: Config, options: &TuneOptions, tell: &mut dyn FnMut(TuneProg
     if !device.is_cpu() {
         let data = batched(open(&config)?, &config)?;
         let (mut learner, _) =
-            Learner::new(&config, [data.train.format(), data.test.format()], std::slice::from_ref(&device))?;
+            Learner::new(&config, [data.train.format(), data.judged_by().format()], std::slice::from_ref(&device))?;
         let rows = batch_rows(&config, &data.train);
         learner.check_rows(&rows)?;
-        steps = learner.tune(&rows, data.test.batch_size(), options, tell)?;
+        steps = learner.tune(&rows, data.judged_by().batch_size(), options, tell)?;
     }
     Ok(Tuning { device: device.info().clone(), steps })
 }

@@ -118,7 +118,7 @@ fn details(ui: &mut Ui, seen: &Seen<'_>, run: &Recording) {
         ui.label(seen.text.f("{} on {}, {}", &[&record.start.model, &record.start.dataset, &record.start.device]));
     }
     if let Some(best) = run.best() {
-        ui.label(seen.text.f("best test score {}", &[&format!("{:.2} %", 100.0 * best)]));
+        ui.label(seen.text.f("best score {}", &[&format!("{:.2} %", 100.0 * best)]));
     }
     ui.weak(run.folder.display().to_string());
     for problem in &run.problems {

@@ -7,7 +7,7 @@ use egui::{Align, Button, Color32, DragValue, Label, Layout, RichText, TextStyle
 
 use crate::runs::{RecordedState, Recording, Series};
 use crate::train::record::Status;
-use crate::train::{Control, last_saved};
+use crate::train::{Control, HeldOut, last_saved};
 use crate::units::{bytes, thousands};
 
 use super::dropped::Notices;
@@ -200,9 +200,15 @@ impl Steering {
             (Some(Err(NoEnd::Stopped(what))), _) => text.f("The run did not begin: {}", &[what]),
             (Some(Ok(summary)), _) => {
                 let score = summary.test.map(|test| format!("{:.2} %", 100.0 * test.score())).unwrap_or_default();
+                let [stopped, done] = match summary.test.map(|test| test.part) {
+                    Some(HeldOut::Validation) => {
+                        ["Stopped: {}. Validation score {}", "Done. Validation score {}, saved in {}"]
+                    }
+                    _ => ["Stopped: {}. Test score {}", "Done. Test score {}, saved in {}"],
+                };
                 match (&summary.stopped, summary.completed) {
-                    (Some(reason), _) => text.f("Stopped: {}. Test score {}", &[reason, &score]),
-                    (None, true) => text.f("Done. Test score {}, saved in {}", &[&score, &summary.folder.display()]),
+                    (Some(reason), _) => text.f(stopped, &[reason, &score]),
+                    (None, true) => text.f(done, &[&score, &summary.folder.display()]),
                     (None, false) => text.f("Stopped and saved in {}", &[&summary.folder.display()]),
                 }
             }

@@ -46,6 +46,48 @@ fn evaluation_repeats_what_training_said() {
 }
 
 #[test]
+fn a_validation_part_leaves_the_test_part_to_evaluations() {
+    let out = folder();
+    let ran = brasa(&short(out.path(), &["--name", "run", "--json", "--validation", "20"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let events = json_lines(&ran.stdout);
+    let finished = events.last().expect("events");
+    let of = |field: &str| events[0][field].as_u64();
+    assert_eq!(
+        ["train_samples", "validation_samples", "test_samples"].map(of),
+        [Some(1150), Some(288), Some(359)],
+        "{}",
+        events[0]
+    );
+    assert_eq!((&finished["best"]["part"], &finished["best"]["samples"]), (&"validation".into(), &288.into()));
+    let run = out.path().join("run");
+    let lines = std::fs::read_to_string(run.join("metrics.jsonl")).expect("written");
+    assert!(lines.contains(r#""kind":"validation""#) && !lines.contains(r#""kind":"test""#), "{lines}");
+    let judged = |more: &[&str]| {
+        let judged = brasa(&[&["eval", text(&run), "--device", "cpu", "--json"], more].concat());
+        assert_eq!(judged.code, Some(0), "{}", judged.stderr);
+        json_lines(&judged.stdout).pop().expect("an object")
+    };
+    let (validated, tested) = (judged(&["--part", "validation"]), judged(&[]));
+    for field in ["part", "accuracy", "correct", "samples", "perplexity"] {
+        assert_eq!(validated[field], finished["best"][field], "{field}");
+    }
+    assert_eq!((&tested["part"], &tested["samples"]), (&"test".into(), &359.into()));
+    let plain = brasa(&short(out.path(), &["--name", "words", "--validation", "20"]));
+    for words in ["1,150 training, 288 validation and 359 test samples", "  validation 0."] {
+        assert!(plain.stderr.contains(words), "`{words}` is missing in: {}", plain.stderr);
+    }
+    for words in [" for validation)", "not tested yet brasa eval "] {
+        assert!(plain.stdout.contains(words), "`{words}` is missing in: {}", plain.stdout);
+    }
+    let plain = brasa(&short(out.path(), &["--name", "plain"]));
+    assert!(!plain.stdout.contains("validation") && !plain.stderr.contains("validation"), "{}", plain.stdout);
+    let plain = out.path().join("plain");
+    refuses(&["eval", text(&plain), "--part", "validation"], 2, &["`digits` has no validation part", "--validation"]);
+    refuses(&short(out.path(), &["--validation", "91"]), 2, &["validation is 91", "at most 90"]);
+}
+
+#[test]
 fn data_with_other_classes_are_no_measure() {
     let place = folder();
     let write = |name: &str, classes: [&str; 2]| {

@@ -24,7 +24,7 @@ fn settings(out: &Path) -> Config {
 }
 
 fn data() -> brasa::data::Split<Pipeline> {
-    brasa::data::Split { train: few(48), test: few(16) }
+    brasa::data::Split::new(few(48), few(16))
 }
 
 /// Goes on from the checkpoint in `folder` for a step; what is said if that cannot be.

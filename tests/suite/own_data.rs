@@ -28,7 +28,7 @@ fn settings(device: &Device, out: &Path, name: &str) -> Config {
 fn data() -> Split<Pipeline> {
     let data = digits().expect("they are bundled");
     let some = |data, count| Pipeline::new(Arc::new(data)).interleave(3, 8).take(count);
-    Split { train: some(data.train, 200), test: some(data.test, 40) }
+    Split::new(some(data.train, 200), some(data.test, 40))
 }
 
 /// Runs until this step is known.
@@ -102,7 +102,7 @@ fn cached_samples_are_read_once_and_change_nothing() {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = |data, most| Pipeline::new(Arc::new(Counted { data, count: count.clone() })).take(most);
         let data = digits().expect("they are bundled");
-        let data = Split { train: counted(data.train, 200), test: counted(data.test, 40) };
+        let data = Split::new(counted(data.train, 200), counted(data.test, 40));
         let config = Config { cache, epochs: 3, tensorboard: false, ..settings(&device, out.path(), name) };
         let summary = run_to(Trainer::with_data(config, data).expect("good settings"), usize::MAX);
         let weights = std::fs::read(summary.folder.join("model.safetensors")).expect("weights");
@@ -120,8 +120,8 @@ fn cached_samples_are_read_once_and_change_nothing() {
 fn passes_and_augmentation_of_the_test_part_are_for_the_settings_to_say() {
     let (out, device) = (tempfile::tempdir().expect("a temporary folder"), Device::cpu());
     let tested = |name: &str, change: &dyn Fn(Pipeline) -> Pipeline| {
-        let Split { train, test } = data();
-        let data = Split { train, test: change(test) };
+        let Split { train, test, .. } = data();
+        let data = Split::new(train, change(test));
         let trainer = Trainer::with_data(Config { epochs: 1, ..settings(&device, out.path(), name) }, data);
         let summary = run_to(trainer.expect("good settings"), usize::MAX);
         (summary.test, std::fs::read(summary.folder.join("predictions.json")).expect("written"))

@@ -21,10 +21,11 @@ use crate::dtype::DType;
 use crate::plan::{InstrOp, Tape, ValueId};
 
 use super::border::Bordered;
-use super::execute::{Env, Inputs, Registers, STRIP};
+use super::execute::{Env, Inputs, STRIP};
 use super::lanes::Lanes;
 use super::pack::Groups;
 use super::program::{Program, expressions};
+use super::registers::Registers;
 use super::winograd::{Places, Winograd};
 use super::words::Words;
 use axes::{MAX_PARTED, Roles};

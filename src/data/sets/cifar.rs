@@ -108,7 +108,7 @@ pub(super) fn open(cifar: Cifar, folder: &Path) -> Result<Split<InMemory>> {
     }
     let part =
         |(pixels, labels)| InMemory::new(name, cifar.classes(), [3, 32, 32], cifar.normalization(), pixels, labels);
-    Ok(Split { train: part(train), test: part(test) })
+    Ok(Split::new(part(train), part(test)))
 }
 
 /// Reads records of a class (of CIFAR-100 two, of which the second counts) and 3072 pixels, `[3, 32, 32]`, and appends

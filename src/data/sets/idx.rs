@@ -48,7 +48,7 @@ pub(super) fn open(set: &Published, folder: &Path) -> Result<Split<InMemory>> {
         let reason = format!("its pictures are {}x{}, but those to train on {}x{}", is[1], is[2], should[1], should[2]);
         return Err(Error::format(test_file, reason));
     }
-    Ok(Split { train, test })
+    Ok(Split::new(train, test))
 }
 
 /// The contents of `name` or `name.gz`, whichever is there.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::data::files::{MAX_PICTURE_BYTES, decode_picture, picture_header, read_file, read_mask};
-use crate::data::{Dataset, Description, Goal, IGNORED, Normalization, Sample, Target};
+use crate::data::{Dataset, Description, Goal, IGNORED, Normalization, Sample, Split, Target};
 use crate::error::{Error, Result};
 
 use super::sizes::{check_size, common_shape};
@@ -59,12 +59,13 @@ impl Masked {
         name: String,
         classes: Vec<String>,
         numbers: Numbers,
-        [train, test]: [Vec<[PathBuf; 2]>; 2],
+        parts: Split<Vec<[PathBuf; 2]>>,
         any_size: bool,
         normalization: fn(usize) -> Normalization,
-    ) -> Result<[Self; 2]> {
-        let shape = common_shape(train.len() + test.len(), any_size, |number| {
-            let [picture, _] = train.get(number).unwrap_or_else(|| &test[number - train.len()]);
+    ) -> Result<Split<Self>> {
+        let all: Vec<&[PathBuf; 2]> = parts.parts().flatten().collect();
+        let shape = common_shape(all.len(), any_size, |number| {
+            let [picture, _] = all[number];
             let mut bytes = Vec::new();
             read_file(picture, MAX_PICTURE_BYTES, &mut bytes)?;
             picture_header(&bytes).map_err(|reason| Error::format(picture, reason))
@@ -72,7 +73,7 @@ impl Masked {
         let normalization = normalization(shape[0]);
         let (goal, columns) = (Goal::Segment, Vec::new());
         let description = Description { name, goal, classes, shape, normalization, columns };
-        Ok([train, test].map(|files| Self { description: description.clone(), files, numbers }))
+        Ok(parts.map(|files| Self { description: description.clone(), files, numbers }))
     }
 }
 

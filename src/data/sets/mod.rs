@@ -59,7 +59,7 @@ const HELD_OUT_PERCENT: usize = 20;
 /// Chooses what is held out. Fixed: results of all runs are about the same test set, whatever their `--seed`.
 const HELD_OUT_KEY: u64 = 1998;
 
-/// Opens a data set: both of its parts, described and ready to be read.
+/// Opens a data set: its parts, described and ready to be read.
 ///
 /// ```
 /// use brasa::data::{Dataset, OpenOptions, open};
@@ -116,5 +116,5 @@ fn is_there(path: &Path) -> Result<()> {
 }
 
 fn shared<D: Dataset + 'static>(split: Split<D>) -> Split<Arc<dyn Dataset>> {
-    Split { train: Arc::new(split.train), test: Arc::new(split.test) }
+    split.map(|part| Arc::new(part) as Arc<dyn Dataset>)
 }

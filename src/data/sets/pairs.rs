@@ -10,6 +10,7 @@ use crate::data::memory::stratified;
 use crate::data::{IGNORED, Split};
 use crate::error::{Error, Result};
 
+use super::folder::HELD_OUT_NAMES;
 use super::masked::{Masked, Numbers};
 use super::place::names_in;
 use super::sizes::of_photographs;
@@ -24,32 +25,39 @@ const MAX_CLASSES_BYTES: u64 = 1 << 20;
 /// `classes.txt` beside the masks names the classes, one a line; without one, all masks are read to know how many there
 /// are.
 ///
-/// Both folders may have folders `train` and `test` (or `val`, `valid`, `validation`) in them. Without one to test
-/// with, a fixed 20 % is held out.
+/// Both folders may have folders `train`, `test` and `val` (or `valid`, `validation`) in them. Of the last two there may
+/// be one, which is then the part to test with; without any, a fixed 20 % is held out.
 ///
 /// # Errors
 /// If a picture has no mask or a mask no picture, or if there are too few.
 pub fn open_pairs(images: &Path, masks: &Path, options: &OpenOptions) -> Result<Split<Masked>> {
     let is_in_parts = images.join("train").is_dir() && masks.join("train").is_dir();
     let of_part = |part: &str| pair(&images.join(part), &masks.join(part));
-    let test = super::folder::TEST_NAMES.into_iter().find(|name| images.join(name).is_dir());
-    let parts = if let Some(test) = test.filter(|_| is_in_parts) {
-        [of_part("train")?, of_part(test)?]
+    let is_there = |name: &&str| is_in_parts && images.join(name).is_dir();
+    let [validation, test] = HELD_OUT_NAMES.map(|names| names.iter().copied().find(is_there));
+    let parts = if let Some(test) = test.or(validation) {
+        // alone, the validation part is what there is to test with
+        let validation = validation.filter(|&name| name != test).map(of_part).transpose()?;
+        Split { train: of_part("train")?, validation, test: of_part(test)? }
     } else {
         let all = if is_in_parts { of_part("train")? } else { pair(images, masks)? };
         let (train, test) = stratified(&vec![0; all.len()], 1, HELD_OUT_PERCENT, HELD_OUT_KEY);
         let of = |part: &[usize]| -> Vec<[PathBuf; 2]> { part.iter().map(|&index| all[index].clone()).collect() };
-        [of(&train), of(&test)]
+        Split::new(of(&train), of(&test))
     };
-    if let Some(part) = parts.iter().position(Vec::is_empty) {
-        let purpose = ["train on", "test with"][part];
+    if let Some((_, purpose)) =
+        [(&parts.train, "train on"), (&parts.test, "test with")].into_iter().find(|(part, _)| part.is_empty())
+    {
         return Err(Error::format(images, format!("there are too few pictures: none is left to {purpose}")));
     }
     let named = masks.join(CLASSES);
-    let classes = if named.is_file() { read_classes(&named)? } else { count_classes(&parts.concat())? };
+    let classes = if named.is_file() {
+        read_classes(&named)?
+    } else {
+        count_classes(&parts.parts().flatten().collect::<Vec<_>>())?
+    };
     let name = format!("pairs:{},{}", images.display(), masks.display());
-    let [train, test] = Masked::open(name, classes, Numbers::Classes, parts, options.any_size, of_photographs)?;
-    Ok(Split { train, test })
+    Masked::open(name, classes, Numbers::Classes, parts, options.any_size, of_photographs)
 }
 
 /// Pictures and masks by name, sorted.
@@ -92,17 +100,17 @@ fn read_classes(path: &Path) -> Result<Vec<String>> {
 }
 
 /// One class for each number up to the largest in any mask.
-fn count_classes(parts: &[[PathBuf; 2]]) -> Result<Vec<String>> {
-    let largest = |[_, mask]: &[PathBuf; 2]| -> Result<u8> {
+fn count_classes(pairs: &[&[PathBuf; 2]]) -> Result<Vec<String>> {
+    let largest = |[_, mask]: &&[PathBuf; 2]| -> Result<u8> {
         let (mut bytes, mut numbers) = (Vec::new(), Vec::new());
         read_file(mask, MAX_PICTURE_BYTES, &mut bytes)?;
         read_mask(&bytes, &mut numbers).map_err(|reason| Error::format(mask, reason))?;
         Ok(numbers.into_iter().filter(|&number| number != IGNORED).max().unwrap_or(0))
     };
-    let largest = parts.par_iter().map(largest).try_reduce(|| 0, |a, b| Ok(a.max(b)))?;
+    let largest = pairs.par_iter().map(largest).try_reduce(|| 0, |a, b| Ok(a.max(b)))?;
     if largest == 0 {
         let reason = "all pixels of the masks are 0, or 255, which is for what is not known: number what is to be found from 1 on";
-        return Err(Error::format(&parts[0][1], reason));
+        return Err(Error::format(&pairs[0][1], reason));
     }
     Ok((0..=largest).map(|class| format!("class {class}")).collect())
 }

@@ -48,19 +48,18 @@ pub(super) fn open(folder: &Path) -> Result<Split<Masked>> {
     };
     let both_lists = ["trainval.txt", "test.txt"].iter().any(|file| annotations.join(file).exists());
     let parts = if both_lists {
-        [list("trainval.txt")?.1, list("test.txt")?.1]
+        Split::new(list("trainval.txt")?.1, list("test.txt")?.1)
     } else {
         let (entries, files) = list("list.txt")?;
         let breeds: Vec<u32> = entries.iter().map(|entry| entry.breed).collect();
         let most = breeds.iter().max().map_or(0, |&breed| breed as usize + 1);
         let (train, test) = stratified(&breeds, most, HELD_OUT_PERCENT, HELD_OUT_KEY);
         let of = |part: &[usize]| -> Vec<[PathBuf; 2]> { part.iter().map(|&index| files[index].clone()).collect() };
-        [of(&train), of(&test)]
+        Split::new(of(&train), of(&test))
     };
     let classes = ["animal", "background", "border"].map(str::to_owned).into();
     // photographs of whatever size, always in colour: sizes are known to differ
-    let [train, test] = Masked::open("oxford-pets".into(), classes, Numbers::Trimap, parts, true, of_photographs)?;
-    Ok(Split { train, test })
+    Masked::open("oxford-pets".into(), classes, Numbers::Trimap, parts, true, of_photographs)
 }
 
 /// A line of a list.

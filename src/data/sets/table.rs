@@ -198,7 +198,7 @@ impl Table {
             scales.standardise(&mut part.values);
             part.description.normalization = scales.clone();
         }
-        Ok(Split { train, test })
+        Ok(Split::new(train, test))
     }
 
     fn select(&self, indices: &[usize]) -> Self {

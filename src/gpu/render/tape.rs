@@ -64,22 +64,7 @@ impl Module<'_> {
                     let index = space.rewrite(index);
                     self.load(space, slot, &index, valid, id, code)
                 }
-                InstrOp::Gather { buffer, base, stride, value, valid } => {
-                    let slot = self.storage(*buffer)?;
-                    let base = space.rewrite(base);
-                    let base = self.index(space, &base).wide(width);
-                    let stride = self.number(stride.unsigned_abs());
-                    let position = match input(*value) {
-                        DType::I32 => format!("bitcast<{}>(v{value})", Register::Uint.wide(width)),
-                        _ => format!("v{value}"),
-                    };
-                    // an index that was checked may have been kept in memory, and that not been written
-                    let last = self.storages[slot].elements.saturating_sub(1);
-                    let last = Expr::scalar(self.number(last as u64)).wide(width);
-                    let at = Expr { text: format!("min({base} + {position} * {stride}, {last})"), varying: width == 4 };
-                    let condition = self.condition(space, valid);
-                    self.load_at(space, slot, &at, condition, id, code)
-                }
+                InstrOp::Gather { value, .. } => self.gather(space, &instr.op, input(*value), id, code)?,
                 InstrOp::Unary(op, a) => scalar::unary(*op, input(*a), width, &self.only(*op, *a, width))
                     .ok_or_else(|| self.error(format!("{op:?} does not exist for {}", input(*a))))?,
                 InstrOp::Binary(op, a, b) => scalar::binary(
@@ -94,22 +79,8 @@ impl Module<'_> {
                 InstrOp::Cast(a) => self.cast(input(*a), instr.dtype, width, &format!("v{a}")),
                 InstrOp::Bitcast(a) => format!("bitcast<{}>(v{a})", register.wide(width)),
                 InstrOp::CheckIndex { value, bound, site } => {
-                    let name = if register == Register::Int { "clamp_index_int" } else { "clamp_index_uint" };
-                    let bound = self.number(*bound as u64);
-                    let site = self.number(u64::from(*site));
-                    let status = self.status();
-                    let call = if width == 1 {
-                        format!("{name}(v{value}, {bound})")
-                    } else {
-                        format!("{name}_4(v{value}, vec4u({bound}))")
-                    };
-                    let _ = writeln!(code, "    let v{id} = {call};");
-                    let outside = match (width, &space.active) {
-                        (1, _) => format!("v{id} != v{value}"),
-                        (_, None) => format!("any(v{id} != v{value})"),
-                        (_, Some(active)) => format!("any((v{id} != v{value}) & {active})"),
-                    };
-                    let _ = writeln!(code, "    if ({outside}) {{\n        atomicMax(&{status}, {site});\n    }}");
+                    let checked = (*value, self.number(*bound as u64), self.number(u64::from(*site)));
+                    self.check_index(space, checked, register, id, code);
                     continue;
                 }
                 InstrOp::Random { counter, stream, seed, position } => {
@@ -123,6 +94,57 @@ impl Module<'_> {
             let _ = writeln!(code, "    let v{id} = {expression};");
         }
         Ok(())
+    }
+
+    /// An element at a place that is moved by a value of this type.
+    fn gather(
+        &mut self,
+        space: &mut Space,
+        op: &InstrOp,
+        dtype: DType,
+        id: ValueId,
+        code: &mut String,
+    ) -> Result<String> {
+        let InstrOp::Gather { buffer, base, stride, value, valid } = op else { unreachable!("a gather") };
+        let width = space.width;
+        let slot = self.storage(*buffer)?;
+        let base = space.rewrite(base);
+        let base = self.index(space, &base).wide(width);
+        let stride = self.number(stride.unsigned_abs());
+        let position = match dtype {
+            DType::I32 => format!("bitcast<{}>(v{value})", Register::Uint.wide(width)),
+            _ => format!("v{value}"),
+        };
+        // an index that was checked may have been kept in memory, and that not been written
+        let last = self.storages[slot].elements.saturating_sub(1);
+        let last = Expr::scalar(self.number(last as u64)).wide(width);
+        let at = Expr { text: format!("min({base} + {position} * {stride}, {last})"), varying: width == 4 };
+        let condition = self.condition(space, valid);
+        Ok(self.load_at(space, slot, &at, condition, id, code))
+    }
+
+    /// An index as it is used, below a bound; what was outside is noted with a site.
+    fn check_index(
+        &mut self,
+        space: &Space,
+        (value, bound, site): (ValueId, String, String),
+        register: Register,
+        id: ValueId,
+        code: &mut String,
+    ) {
+        let name = if register == Register::Int { "clamp_index_int" } else { "clamp_index_uint" };
+        let status = self.status();
+        let call = match space.width {
+            1 => format!("{name}(v{value}, {bound})"),
+            _ => format!("{name}_4(v{value}, vec4u({bound}))"),
+        };
+        let _ = writeln!(code, "    let v{id} = {call};");
+        let outside = match (space.width, &space.active) {
+            (1, _) => format!("v{id} != v{value}"),
+            (_, None) => format!("any(v{id} != v{value})"),
+            (_, Some(active)) => format!("any((v{id} != v{value}) & {active})"),
+        };
+        let _ = writeln!(code, "    if ({outside}) {{\n        atomicMax(&{status}, {site});\n    }}");
     }
 
     /// The conditions that do not hold everywhere, joined; `None` if there are none.

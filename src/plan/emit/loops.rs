@@ -2,9 +2,10 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::graph::{Op, Program};
+use crate::graph::{Op, Program, ProgramNode};
 use crate::plan::index::Ix;
 use crate::plan::kernel::{Body, Level, LoopKernel, Phase};
+use crate::shape::Shape;
 
 use super::coords::reshaped;
 use super::writer::{Local, LocalValue, Writer};
@@ -56,35 +57,13 @@ pub(super) fn build_rows(
         return Err(Refusal::TooLong);
     }
     let (axes, outer, full, full_sizes) = runs.axes();
-    let (outer_size, inner_size) = runs.sizes();
-    let outer_coords: Vec<Ix> = (0..outer).map(Ix::axis).collect();
-    // where each member's value is found: (coordinates, level)
-    let mut places: FxHashMap<usize, (Vec<Ix>, Level)> = FxHashMap::default();
-    for &member in members {
-        let shape = &nodes[member].shape;
-        let place = if let Op::Reduce { axes: reduced, .. } = &nodes[member].op {
-            if inner_size == 0 {
-                // a place among no elements says nothing of the place among the results
-                (reshaped(&outer_coords, &axes[..outer], shape, &axes), Level::Outer)
-            } else {
-                let source = &nodes[nodes[member].inputs[0]].shape;
-                let mut coords = reshaped(&full, &full_sizes, source, &axes);
-                for &axis in reduced {
-                    coords[axis] = Ix::constant(0);
-                }
-                (coords, Level::Outer)
-            }
-        } else if shape.numel() == outer_size * inner_size && inner_size != 1 {
-            (reshaped(&full, &full_sizes, shape, &axes), Level::Inner)
-        } else if shape.numel() == outer_size {
-            (reshaped(&outer_coords, &axes[..outer], shape, &axes), Level::Outer)
-        } else {
-            return Err(Refusal::OtherSpace);
-        };
-        places.insert(member, place);
-    }
+    let places = places(nodes, members, &runs)?;
     let levels = levels(context.program, context.homes, members);
     let last = levels.values().copied().max().unwrap_or(0);
+    let targets = |are: &dyn Fn(usize) -> bool| -> Vec<(usize, Vec<Ix>)> {
+        let targets = members.iter().copied().filter(|&member| are(member));
+        targets.map(|member| (member, places[&member].0.clone())).collect()
+    };
     let mut phases = Vec::new();
     let mut numbers: FxHashMap<usize, usize> = FxHashMap::default();
     for level in 0..=last {
@@ -99,11 +78,7 @@ pub(super) fn build_rows(
             reductions.push((op, writer.emit(input, &coords, &[])?));
             computed.push(reduce);
         }
-        let targets: Vec<_> = members
-            .iter()
-            .filter(|&member| places[member].1 == Level::Inner && levels[member] == level)
-            .map(|&member| (member, places[&member].0.clone()))
-            .collect();
+        let targets = targets(&|member| places[&member].1 == Level::Inner && levels[&member] == level);
         let stores = writer.stores(&targets, stores)?;
         for reduce in computed {
             numbers.insert(reduce, numbers.len());
@@ -114,16 +89,47 @@ pub(super) fn build_rows(
     }
     let mut writer = Writer::new(context, &axes);
     writer.know(&places, &numbers);
-    let targets: Vec<_> = members
-        .iter()
-        .filter(|&member| places[member].1 == Level::Outer)
-        .map(|&member| (member, places[&member].0.clone()))
-        .collect();
+    let targets = targets(&|member| places[&member].1 == Level::Outer);
     let outer_stores = writer.stores(&targets, stores)?;
     if !outer_stores.is_empty() {
         phases.push(Phase { level: Level::Outer, tape: writer.tape, reductions: Vec::new(), stores: outer_stores });
     }
     Ok(Body::Loop(LoopKernel { axes, outer, phases }))
+}
+
+/// Where each member's value is found in the space of these runs, by coordinates, and at which level.
+fn places(
+    nodes: &[ProgramNode],
+    members: &[usize],
+    runs: &Runs,
+) -> Result<FxHashMap<usize, (Vec<Ix>, Level)>, Refusal> {
+    let (axes, outer, full, full_sizes) = runs.axes();
+    let (outer_size, inner_size) = runs.sizes();
+    let outer_coords: Vec<Ix> = (0..outer).map(Ix::axis).collect();
+    let of_outer = |shape: &Shape| (reshaped(&outer_coords, &axes[..outer], shape, &axes), Level::Outer);
+    let mut places = FxHashMap::default();
+    for &member in members {
+        let shape = &nodes[member].shape;
+        let place = match &nodes[member].op {
+            // a place among no elements says nothing of the place among the results
+            Op::Reduce { .. } if inner_size == 0 => of_outer(shape),
+            Op::Reduce { axes: reduced, .. } => {
+                let source = &nodes[nodes[member].inputs[0]].shape;
+                let mut coords = reshaped(&full, &full_sizes, source, &axes);
+                for &axis in reduced {
+                    coords[axis] = Ix::constant(0);
+                }
+                (coords, Level::Outer)
+            }
+            _ if shape.numel() == outer_size * inner_size && inner_size != 1 => {
+                (reshaped(&full, &full_sizes, shape, &axes), Level::Inner)
+            }
+            _ if shape.numel() == outer_size => of_outer(shape),
+            _ => return Err(Refusal::OtherSpace),
+        };
+        places.insert(member, place);
+    }
+    Ok(places)
 }
 
 /// For each member, how many sweeps over the row must be over before it can be computed (for a reduction: started).

@@ -14,6 +14,26 @@ const MAX_PRODUCTS: f64 = 4.0;
 /// How many of the sums that are added up there may be for each result before their memory counts more than products.
 const MAX_KEPT: usize = 4;
 
+/// A contraction, and the sum of a view of it.
+struct Summed<'a> {
+    contract: Contract,
+    /// The contraction's operands and what it gives.
+    nodes: [&'a ProgramNode; 3],
+    view: &'a View,
+    /// The view's shape.
+    space: &'a Shape,
+    /// The view's axes that are summed.
+    axes: &'a [usize],
+}
+
+/// An operand of the new contraction, as a view of the old one's.
+#[derive(Default)]
+struct Operand {
+    labels: Labels,
+    dims: Vec<Dim>,
+    shape: Vec<usize>,
+}
+
 impl Builder {
     /// The contraction that `sum`, over `axes` of the view numbered `view_node`, is; `None` if it is none.
     pub(super) fn sum_of_contraction(
@@ -28,97 +48,107 @@ impl Builder {
         if !self.used_once(view_node) || !self.used_once(source) || view.fill.to_f64() != 0.0 {
             return None;
         }
-        let space = self.nodes[view_node].shape.clone();
-        // new labels: one for each axis of the view, then one for each axis that was summed before
-        let old_sums: Vec<u8> = contract.lhs.iter().copied().filter(|label| !contract.out.contains(label)).collect();
-        let label_of_axis = |axis: usize| axis as u8;
-        let label_of_sum = |label: u8| {
-            let position = old_sums.iter().position(|&known| known == label).expect("a summed label");
-            (space.rank() + position) as u8
-        };
-        let operands = [contract.lhs.clone(), contract.rhs.clone()];
-        let mut new_labels: [Labels; 2] = Default::default();
-        let mut views: [Vec<Dim>; 2] = Default::default();
-        let mut shapes: [Vec<usize>; 2] = Default::default();
-        for side in 0..2 {
-            let operand = self.nodes[source].inputs[side];
-            for (position, &label) in operands[side].iter().enumerate() {
-                let out = contract.out.iter().position(|&out| out == label);
-                let dim = match out {
-                    Some(out) => view.dims[out].clone(),
-                    None => Dim::axis(label_of_sum(label).into()),
-                };
-                // zeros around one operand would be multiplied by what the other one has; only of windows is it not
-                // said whether that shows (`semantics`)
-                if let Some(out) = out
-                    && !operands[1 - side].contains(&label)
-                    && !always_inside(&dim, &space, self.nodes[source].shape[out])
-                    && !dim.terms.iter().any(|(axis, _)| axes.contains(axis))
-                {
-                    return None;
-                }
-                for &(axis, _) in &dim.terms {
-                    if new_labels[side].contains(&(axis as u8)) {
-                        continue;
-                    }
-                    new_labels[side].push(axis as u8);
-                    let summed = old_sums.iter().position(|&l| axis == usize::from(label_of_sum(l)));
-                    shapes[side].push(match summed {
-                        Some(_) => self.nodes[operand].shape[position],
-                        None => space[axis],
-                    });
-                }
-                views[side].push(dim);
-            }
-            // express the view in its own axes
-            let labels = &new_labels[side];
-            for dim in &mut views[side] {
-                for (axis, _) in &mut dim.terms {
-                    *axis =
-                        labels.iter().position(|&label| usize::from(label) == *axis).expect("a label of this operand");
-                }
-            }
-        }
-        let reduced: Vec<u8> = axes.iter().map(|&axis| label_of_axis(axis)).collect();
-        let out: Labels = (0..space.rank()).map(label_of_axis).filter(|label| !reduced.contains(label)).collect();
-        // Axes of size 1 may be missing everywhere; every other one must be known to the right operands.
-        let known = |label: &u8| [new_labels[0].contains(label), new_labels[1].contains(label)];
-        let out: Labels =
-            out.into_iter().filter(|label| known(label) != [false, false] || space[usize::from(*label)] != 1).collect();
-        if out.iter().any(|label| known(label) == [false, false]) {
+        let numbers = [self.nodes[source].inputs[0], self.nodes[source].inputs[1]];
+        let nodes = [numbers[0], numbers[1], source].map(|number| &self.nodes[number]);
+        let summed = Summed { contract, nodes, view, space: &self.nodes[view_node].shape, axes };
+        let operands = [summed.operand(0)?, summed.operand(1)?];
+        let out = summed.out(&operands)?;
+        if summed.is_too_much(&operands, sum) {
             return None;
         }
-        if reduced.iter().any(|label| known(label) != [true, true] && space[usize::from(*label)] != 1) {
-            return None;
-        }
-        // what was multiplied once must not be multiplied for each window that it is part of
-        let sizes: BTreeMap<u8, usize> =
-            new_labels.iter().flatten().copied().zip(shapes.iter().flatten().copied()).collect();
-        let of = |from: u8| sizes.range(from..).map(|(_, &size)| size as f64).product::<f64>();
-        let kept = self.nodes[source].shape.numel();
-        let (before, after) = (kept as f64 * of(space.rank() as u8), of(0) / view.holes() as f64);
-        if after > MAX_PRODUCTS * before && kept <= MAX_KEPT * sum.shape.numel() {
-            return None;
-        }
-        // reduced axes of size 1 in one operand only: leave them to the output
-        let mut out_labels = out;
-        for label in &reduced {
-            if matches!(known(label), [true, false] | [false, true]) {
-                out_labels.push(*label);
-            }
-        }
-        let fill = |number: usize, nodes: &[ProgramNode]| Scalar { dtype: nodes[number].dtype, bits: 0 };
+        let out_shape: Vec<usize> = out.iter().map(|&label| summed.space[usize::from(label)]).collect();
         let mut inputs = Inputs::new();
-        for side in 0..2 {
-            let operand = self.nodes[source].inputs[side];
-            let like = ProgramNode { dtype: self.nodes[operand].dtype, ..sum.clone() };
-            let op = Op::View(View { dims: views[side].clone(), fill: fill(operand, &self.nodes) });
-            inputs.push(self.derive(&like, op, &[operand], Shape::from(shapes[side].clone())));
+        for (operand, &number) in operands.iter().zip(&numbers) {
+            let dtype = self.nodes[number].dtype;
+            let like = ProgramNode { dtype, ..sum.clone() };
+            let op = Op::View(View { dims: operand.dims.clone(), fill: Scalar { dtype, bits: 0 } });
+            inputs.push(self.derive(&like, op, &[number], Shape::from(operand.shape.clone())));
         }
-        let out_shape: Vec<usize> = out_labels.iter().map(|&label| space[usize::from(label)]).collect();
-        let [lhs, rhs] = new_labels;
-        let op = Op::Contract(Contract { lhs, rhs, out: out_labels });
-        let product = self.derive(sum, op, &inputs, Shape::from(out_shape));
+        let [lhs, rhs] = operands.map(|operand| operand.labels);
+        let product = self.derive(sum, Op::Contract(Contract { lhs, rhs, out }), &inputs, Shape::from(out_shape));
         Some(self.derive(sum, Op::Reshape, &[product], sum.shape.clone()))
+    }
+}
+
+/// New labels are numbers: of the view's axes first, then of the points that the contraction summed before.
+impl Summed<'_> {
+    fn labels(&self, side: usize) -> &Labels {
+        [&self.contract.lhs, &self.contract.rhs][side]
+    }
+
+    /// The new label of one that the contraction summed.
+    fn label_of_sum(&self, label: u8) -> u8 {
+        let Contract { lhs, out, .. } = &self.contract;
+        let mut sums = lhs.iter().filter(|label| !out.contains(label));
+        (self.space.rank() + sums.position(|&known| known == label).expect("a summed label")) as u8
+    }
+
+    /// An operand, seen through the view.
+    fn operand(&self, side: usize) -> Option<Operand> {
+        let mut new = Operand::default();
+        for (position, &label) in self.labels(side).iter().enumerate() {
+            let size = self.nodes[side].shape[position];
+            let out = self.contract.out.iter().position(|&out| out == label);
+            let dim = match out {
+                Some(out) => self.view.dims[out].clone(),
+                None => Dim::axis(self.label_of_sum(label).into()),
+            };
+            if out.is_some_and(|out| self.shows_zeros(&dim, out, self.labels(1 - side).contains(&label))) {
+                return None;
+            }
+            for &(axis, _) in &dim.terms {
+                if !new.labels.contains(&(axis as u8)) {
+                    new.labels.push(axis as u8);
+                    new.shape.push(if axis < self.space.rank() { self.space[axis] } else { size });
+                }
+            }
+            new.dims.push(dim);
+        }
+        // express the view in its own axes
+        let Operand { labels, dims, .. } = &mut new;
+        for (axis, _) in dims.iter_mut().flat_map(|dim| &mut dim.terms) {
+            *axis = labels.iter().position(|&label| usize::from(label) == *axis).expect("a label of this operand");
+        }
+        Some(new)
+    }
+
+    /// Whether zeros around one operand would be multiplied by what the other one has, which is not so where both have
+    /// the axis; only of windows is it not said whether that shows (`semantics`).
+    fn shows_zeros(&self, dim: &Dim, out: usize, in_both: bool) -> bool {
+        !in_both
+            && !always_inside(dim, self.space, self.nodes[2].shape[out])
+            && !dim.terms.iter().any(|(axis, _)| self.axes.contains(axis))
+    }
+
+    /// Labels of the result: the axes that are left, and those of size 1 that only one operand has.
+    fn out(&self, operands: &[Operand; 2]) -> Option<Labels> {
+        // Axes of size 1 may be missing everywhere; every other one must be known to the right operands.
+        let known = |label: &u8| [0, 1].map(|side: usize| operands[side].labels.contains(label));
+        let is_one = |label: &u8| self.space[usize::from(*label)] == 1;
+        let (reduced, left): (Vec<u8>, Vec<u8>) =
+            (0..self.space.rank() as u8).partition(|&label| self.axes.contains(&label.into()));
+        let is_missing = |label: &u8| known(label) == [false, false];
+        if left.iter().any(|label| is_missing(label) && !is_one(label)) {
+            return None;
+        }
+        if reduced.iter().any(|label| known(label) != [true, true] && !is_one(label)) {
+            return None;
+        }
+        let in_one = |label: &u8| matches!(known(label), [true, false] | [false, true]);
+        let left = left.into_iter().filter(|label| !is_missing(label));
+        let reduced = self.axes.iter().map(|&axis| axis as u8).filter(in_one);
+        Some(left.chain(reduced).collect())
+    }
+
+    /// Whether what was multiplied once would be multiplied for each window that it is part of.
+    fn is_too_much(&self, operands: &[Operand; 2], sum: &ProgramNode) -> bool {
+        let sizes: BTreeMap<u8, usize> = operands
+            .iter()
+            .flat_map(|operand| operand.labels.iter().copied().zip(operand.shape.iter().copied()))
+            .collect();
+        let of = |from: u8| sizes.range(from..).map(|(_, &size)| size as f64).product::<f64>();
+        let kept = self.nodes[2].shape.numel();
+        let (before, after) = (kept as f64 * of(self.space.rank() as u8), of(0) / self.view.holes() as f64);
+        after > MAX_PRODUCTS * before && kept <= MAX_KEPT * sum.shape.numel()
     }
 }

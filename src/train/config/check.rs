@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::models::Task;
 use crate::optim::{Plateau, Schedule};
 
-use super::{Config, OptimizerName};
+use super::Config;
 
 /// A number of something, of which there is at least one.
 #[cfg(feature = "cli")]
@@ -21,23 +21,45 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
 /// Pixels of a picture's side at most.
 pub(crate) const MAX_IMAGE_SIDE: usize = 1 << 14;
 
+/// The error that says so.
+fn wrong(message: impl Into<String>) -> Result<()> {
+    Err(Error::Config(message.into()))
+}
+
 impl Config {
     /// Checks every setting and fills in those that follow from others.
     ///
     /// # Errors
     /// [`Error::Config`] if a setting is unknown, out of range or does not fit another one.
     pub fn resolve(mut self) -> Result<Self> {
+        self.make_paths_absolute()?;
+        self.check_counts()?;
+        self.lr.get_or_insert(self.optimizer.learning_rate());
+        self.weight_decay.get_or_insert(self.optimizer.weight_decay());
+        self.check_numbers()?;
+        self.schedule.check()?;
+        self.check_combinations()?;
+        self.check_name()?;
+        Ok(self)
+    }
+
+    /// So that a run's settings mean the same wherever they are read.
+    fn make_paths_absolute(&mut self) -> Result<()> {
         let paths =
             [("out", Some(&self.out)), ("data-dir", self.data_dir.as_ref()), ("weights", self.weights.as_ref())];
         if let Some((name, path)) = paths.into_iter().find(|(_, path)| path.is_some_and(|path| path.to_str().is_none()))
         {
             let path = path.map(|path| path.display().to_string()).unwrap_or_default();
-            return Err(Error::Config(format!("{name} is {path}, whose name is not UTF-8 and cannot be written down")));
+            return wrong(format!("{name} is {path}, whose name is not UTF-8 and cannot be written down"));
         }
         self.dataset = self.dataset.absolute();
         for path in [&mut self.data_dir, &mut self.weights].into_iter().flatten() {
             *path = absolute(path);
         }
+        Ok(())
+    }
+
+    fn check_counts(&self) -> Result<()> {
         // the upper limits are beyond all use, and keep products of settings within their types
         let counts = [
             ("epochs", self.epochs, 1_000_000),
@@ -48,91 +70,79 @@ impl Config {
             ("keep", self.keep, 1_000_000),
             ("image-size", self.image_size.unwrap_or(1), MAX_IMAGE_SIDE),
             ("patience", self.patience.unwrap_or(1), 1_000_000),
+            ("validation", self.validation.unwrap_or(1), 90),
         ];
         for (name, value, most) in counts {
             if value == 0 {
-                return Err(Error::Config(format!("{name} is 0, but must be at least 1")));
+                return wrong(format!("{name} is 0, but must be at least 1"));
             }
             if value > most {
-                return Err(Error::Config(format!("{name} is {value}, but must be at most {most}")));
+                return wrong(format!("{name} is {value}, but must be at most {most}"));
             }
         }
-        let lr = *self.lr.get_or_insert(match self.optimizer {
-            OptimizerName::SGD => 0.05,
-            OptimizerName::Adam | OptimizerName::AdamW | OptimizerName::NAdam | OptimizerName::Adamax => 0.002,
-            OptimizerName::Lamb => 0.005,
-            // its first steps are much smaller than Adam's
-            OptimizerName::RAdam | OptimizerName::RMSprop | OptimizerName::Adagrad => 0.01,
-            OptimizerName::Adadelta => 1.0,
-            // a quarter of Adam's, as its authors advise
-            OptimizerName::Lion => 0.0005,
-        });
+        Ok(())
+    }
+
+    fn check_numbers(&self) -> Result<()> {
+        let (lr, decay) = (self.learning_rate(), self.decay());
         // as kernels have them: what f64 still tells from 0, from 1 or from infinity, f32 may not
         let is_positive = |number: f64| (number as f32).is_finite() && number as f32 > 0.0;
-        if !is_positive(lr) {
-            return Err(Error::Config(format!("lr is {lr}, but must be a positive number")));
+        let is_below_one = |number: f64| (0.0..1.0).contains(&(number as f32));
+        let numbers = [("lr", Some(lr)), ("clip-norm", self.clip_norm), ("clip-value", self.clip_value)];
+        for (name, number) in numbers.into_iter().filter_map(|(name, number)| Some((name, number?))) {
+            if !is_positive(number) {
+                return wrong(format!("{name} is {number}, but must be a positive number"));
+            }
         }
-        if !(0.0..1.0).contains(&(self.momentum as f32)) {
-            return Err(Error::Config(format!("momentum is {}, but must lie in 0..1", self.momentum)));
+        for (name, number) in [("momentum", self.momentum), ("ema", self.ema.unwrap_or(0.0))] {
+            if !is_below_one(number) {
+                return wrong(format!("{name} is {number}, but must lie in 0..1"));
+            }
         }
-        // the library's defaults: PyTorch's, and for lamb its paper's
-        let decay = *self.weight_decay.get_or_insert(match self.optimizer {
-            OptimizerName::AdamW | OptimizerName::Lamb => 0.01,
-            _ => 0.0,
-        });
         if !((decay as f32).is_finite() && decay >= 0.0) {
-            return Err(Error::Config(format!("weight-decay is {decay}, but must be a number that is not negative")));
-        }
-        if let Some(norm) = self.clip_norm.filter(|&norm| !is_positive(norm)) {
-            return Err(Error::Config(format!("clip-norm is {norm}, but must be a positive number")));
-        }
-        if let Some(value) = self.clip_value.filter(|&value| !is_positive(value)) {
-            return Err(Error::Config(format!("clip-value is {value}, but must be a positive number")));
-        }
-        if self.clip_norm.is_some() && self.clip_value.is_some() {
-            return Err(Error::Config(
-                "clip-norm and clip-value are two ways to limit gradients: give one of them".into(),
-            ));
-        }
-        if let Some(decay) = self.ema.filter(|&decay| !(0.0..1.0).contains(&(decay as f32))) {
-            return Err(Error::Config(format!("ema is {decay}, but must lie in 0..1")));
+            return wrong(format!("weight-decay is {decay}, but must be a number that is not negative"));
         }
         if !(0.0..=1.0).contains(&self.label_smoothing) {
-            let smoothing = self.label_smoothing;
-            return Err(Error::Config(format!("label-smoothing is {smoothing}, but must lie in 0..=1")));
+            return wrong(format!("label-smoothing is {}, but must lie in 0..=1", self.label_smoothing));
         }
-        self.schedule.check()?;
+        Ok(())
+    }
+
+    /// Settings that exclude each other, or need one another.
+    fn check_combinations(&self) -> Result<()> {
+        if self.clip_norm.is_some() && self.clip_value.is_some() {
+            return wrong("clip-norm and clip-value are two ways to limit gradients: give one of them");
+        }
         if matches!(self.schedule, Schedule::Plateau(Plateau { maximize: true, .. })) {
-            return Err(Error::Config(
-                "schedule: a plateau is one of the held-out loss here, which falls where all is well; leave out mode=max"
-                    .into(),
-            ));
+            return wrong(
+                "schedule: a plateau is one of the held-out loss here, which falls where all is well; leave out mode=max",
+            );
         }
         if self.checkpoint_activations && !self.model.entry().has_blocks() {
             let model = self.model;
-            let what = format!("checkpoint-activations: model `{model}` has no blocks to recompute; omit it");
-            return Err(Error::Config(what));
+            return wrong(format!("checkpoint-activations: model `{model}` has no blocks to recompute; omit it"));
         }
         if self.weights.is_none() && !self.skip_weights.is_empty() {
-            return Err(Error::Config(
-                "skip-weights: nothing is loaded that could be left out; give weights, too".into(),
-            ));
+            return wrong("skip-weights: nothing is loaded that could be left out; give weights, too");
         }
-        if let Some(name) = &self.name {
-            let is_plain = Path::new(name).components().count() == 1
+        Ok(())
+    }
+
+    fn check_name(&self) -> Result<()> {
+        let is_plain = |name: &&String| {
+            Path::new(name).components().count() == 1
                 && !name.contains(['/', '\\'])
-                && !matches!(name.as_str(), "." | "..");
-            if !is_plain {
-                return Err(Error::Config(format!("name is `{name}`, but must be the name of one folder in --out")));
-            }
+                && !matches!(name.as_str(), "." | "..")
+        };
+        match self.name.as_ref().filter(|name| !is_plain(name)) {
+            Some(name) => wrong(format!("name is `{name}`, but must be the name of one folder in --out")),
+            None => Ok(()),
         }
-        Ok(self)
     }
 
     /// Refuses data that the model does not answer, or that augmentation cannot change.
     pub(crate) fn check_fits(&self, data: &Description) -> Result<()> {
         let (model, name) = (self.model, &data.name);
-        let wrong = |what: String| Err(Error::Config(what));
         match (model.entry().task, data.goal) {
             (Task::Segment, Goal::Classify) => {
                 let other = if data.shape.len() == 3 { "cnn" } else { "mlp" };

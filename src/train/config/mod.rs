@@ -43,6 +43,10 @@ pub struct Config {
     /// Resize pictures to squares of this many pixels; needed if they differ in size
     #[cfg_attr(feature = "cli", arg(long, value_name = "PIXELS", value_parser = count))]
     pub image_size: Option<usize>,
+    /// Hold out so many percent of the training part and judge by them while training, which leaves the test part to
+    /// `brasa eval`; for data that have no validation part
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PERCENT", value_parser = count))]
+    pub validation: Option<usize>,
     /// Keep pictures in memory once they are read and decoded, so that each is decoded only once
     #[cfg_attr(feature = "cli", arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, action = clap::ArgAction::Set, default_value_t = Self::default().cache))]
@@ -121,7 +125,7 @@ pub struct Config {
     /// Checkpoints to keep; the weights of the best evaluation are kept beside them
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = count, default_value_t = Self::default().keep))]
     pub keep: usize,
-    /// Stop when the test loss has not become smaller for so many epochs
+    /// Stop when the held-out loss has not become smaller for so many epochs
     #[cfg_attr(feature = "cli", arg(long, value_name = "EPOCHS", value_parser = count))]
     pub patience: Option<usize>,
     /// Part of each label that is spread over all classes, as in PyTorch's cross_entropy
@@ -184,6 +188,7 @@ impl Default for Config {
             data_dir: None,
             download: false,
             image_size: None,
+            validation: None,
             cache: false,
             strict: false,
             model: ModelName::new("cnn").expect("a model of that name"),

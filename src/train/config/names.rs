@@ -110,6 +110,30 @@ pub enum OptimizerName {
     Lamb,
 }
 
+impl OptimizerName {
+    /// The learning rate where none is given.
+    pub fn learning_rate(self) -> f64 {
+        match self {
+            Self::SGD => 0.05,
+            Self::Adam | Self::AdamW | Self::NAdam | Self::Adamax => 0.002,
+            Self::Lamb => 0.005,
+            // its first steps are much smaller than Adam's
+            Self::RAdam | Self::RMSprop | Self::Adagrad => 0.01,
+            Self::Adadelta => 1.0,
+            // a quarter of Adam's, as its authors advise
+            Self::Lion => 0.0005,
+        }
+    }
+
+    /// The weight decay where none is given: the library's, which is PyTorch's, and for lamb its paper's.
+    pub fn weight_decay(self) -> f64 {
+        match self {
+            Self::AdamW | Self::Lamb => 0.01,
+            _ => 0.0,
+        }
+    }
+}
+
 /// What numbers are computed in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]

@@ -2,7 +2,7 @@
 
 /// Titles with the flags under them. Every flag is in here, or nobody would find it.
 pub(crate) const SECTIONS: [(&str, &[&str]); 6] = [
-    ("Data", &["dataset", "image-size", "data-dir", "download", "cache", "strict"]),
+    ("Data", &["dataset", "validation", "image-size", "data-dir", "download", "cache", "strict"]),
     ("Model", &["model", "weights", "skip-weights", "freeze", "freeze-statistics"]),
     (
         "Training",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::train::{MeanScores, MicroScores};
+use crate::train::{HeldOut, MeanScores, MicroScores};
 
 /// What a line is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -12,8 +12,19 @@ pub enum Kind {
     Train,
     /// The mean over one epoch.
     Epoch,
-    /// The held-out samples.
+    /// The validation part.
+    Validation,
+    /// The test part.
     Test,
+}
+
+impl From<HeldOut> for Kind {
+    fn from(part: HeldOut) -> Self {
+        match part {
+            HeldOut::Validation => Self::Validation,
+            HeldOut::Test => Self::Test,
+        }
+    }
 }
 
 /// A line of `metrics.jsonl`. What a kind has nothing to say of is left out.

@@ -5,20 +5,30 @@ use std::time::Instant;
 
 use crate::error::Result;
 use crate::train::learner::Learner;
-use crate::train::record::{CONFUSION, Kind, Line};
+use crate::train::record::{CONFUSION, Line};
 use crate::train::scores::Confusion;
-use crate::train::{Event, TestMetrics};
+use crate::train::{Control, Event, HeldOut, TestMetrics};
 
 use super::Run;
 use super::timeline::Part;
 
 impl Run<'_> {
     /// Judges what was learned; the same bits are learned with and without it. What is done `mid_epoch` does not count
-    /// for what goes by epochs: a schedule that waits for a plateau, and the end of a run for want of progress.
-    pub(super) fn evaluate(&mut self, mid_epoch: bool) -> Result<()> {
+    /// for what goes by epochs: a schedule that waits for a plateau, and the end of a run for want of progress. False if
+    /// the run is to end before it is done: then nothing has come of it, and a run that goes on begins it anew.
+    pub(super) fn evaluate(&mut self, mid_epoch: bool, control: &Control) -> Result<bool> {
+        self.evaluating = true;
+        let is_done = self.evaluate_until(mid_epoch, control);
+        self.evaluating = false;
+        is_done
+    }
+
+    fn evaluate_until(&mut self, mid_epoch: bool, control: &Control) -> Result<bool> {
         self.call_in(mid_epoch, |callback, run| callback.on_test_begin(run))?;
         self.trainer.learner.refresh_average()?;
-        let mut batches = self.trainer.data.test.start()?;
+        let data = &self.trainer.data;
+        let part = if data.validation.is_some() { HeldOut::Validation } else { HeldOut::Test };
+        let mut batches = data.judged_by().start()?;
         let mut samples = 0;
         for number in 1.. {
             self.call_in(mid_epoch, |callback, run| callback.on_test_batch_begin(run, number))?;
@@ -34,15 +44,21 @@ impl Run<'_> {
             if is_last {
                 break;
             }
+            // what was asked for in a pause is done in it
+            let ends = if mid_epoch { control.stopping() } else { control.is_heard() && self.obey(control)? };
+            if ends {
+                self.on_device(Learner::read_evaluation)?;
+                return Ok(false);
+            }
         }
         self.tell_broken(Part::Test, batches.skipped());
         let evaluated = self.on_device(Learner::read_evaluation)?;
         let start = Instant::now();
-        let test = TestMetrics::new(&evaluated, samples, self.trainer.learner.segments());
+        let test = TestMetrics::new(part, &evaluated, samples, self.trainer.learner.segments());
         let confusion = Arc::new(evaluated.confusion);
         let TestMetrics { loss, perplexity, accuracy, top5, mean, micro, .. } = test;
         let (perplexity, mean, micro) = (Some(perplexity), Some(mean), Some(micro));
-        let line = Line { perplexity, top5, mean, micro, ..self.line(Kind::Test, loss, accuracy) };
+        let line = Line { perplexity, top5, mean, micro, ..self.line(part.into(), loss, accuracy) };
         self.write_down(&line)?;
         self.write_confusion(&confusion);
         if !mid_epoch {
@@ -60,7 +76,7 @@ impl Run<'_> {
         let (epoch, step) = (self.epoch + 1, self.steps as usize);
         self.tell(Event::Evaluated { epoch, step, mid_epoch, test, confusion });
         self.log_took(start);
-        Ok(())
+        Ok(true)
     }
 
     fn write_confusion(&mut self, confusion: &Confusion) {

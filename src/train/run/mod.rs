@@ -71,6 +71,10 @@ pub(super) struct Run<'a> {
     /// Samples of this epoch that were done before the run was resumed.
     samples_before: usize,
     sums: EpochSums,
+    /// The epoch under way was told of; its evaluation is what is left of it.
+    epoch_told: bool,
+    /// An evaluation is under way.
+    evaluating: bool,
     /// Where the training data stands behind the last step that was handed over.
     data: State,
     /// The first batch after it, if it was looked at.
@@ -139,6 +143,8 @@ impl<'a> Run<'a> {
             steps_known: Duration::ZERO,
             samples_before: 0,
             sums: EpochSums::default(),
+            epoch_told: false,
+            evaluating: false,
             data: trainer.data.train.beginning(),
             held: None,
             under_way: VecDeque::new(),
@@ -168,6 +174,7 @@ impl<'a> Run<'a> {
         self.energy.go_on_from(joules);
         (self.steps, self.steps_before, self.saved_steps, self.tried_steps) = (steps, steps, Some(steps), steps);
         (self.epoch, self.sums, self.samples_before, self.data) = (epoch, sums, sums.samples, data);
+        self.epoch_told = progress.epoch_told;
         (self.test, self.test_mid_epoch, self.best, self.seconds_before) = (test, test_mid_epoch, best, seconds);
         for callback in &mut self.trainer.callbacks {
             if let Some(state) = callbacks.remove(callback.name()) {
@@ -250,11 +257,16 @@ impl<'a> Run<'a> {
                 self.report();
             }
             self.tell_broken(Part::Train, batches.skipped());
-            self.epoch_done()?;
+            if !self.epoch_told {
+                self.epoch_done()?;
+            }
             // it comes now
             control.take_evaluate();
-            self.evaluate(false)?;
+            if !self.evaluate(false, control)? {
+                return Ok(End::Interrupted);
+            }
             (self.epoch, self.sums, self.samples_before) = (self.epoch + 1, EpochSums::default(), 0);
+            self.epoch_told = false;
             // one that was due at the last step has waited for the evaluation
             let due = self.save_is_due() || self.trainer.config.save_every.is_due_after_epoch(self.saved.elapsed());
             if due || self.requests.save {
@@ -360,6 +372,7 @@ impl<'a> Run<'a> {
         self.write_down(&line)?;
         self.call(|callback, run| callback.on_epoch_end(run, &metrics))?;
         self.tell(Event::Epoch(metrics));
+        (self.epoch_told, self.unsaved) = (true, true);
         self.log_took(start);
         Ok(())
     }
@@ -412,7 +425,7 @@ impl<'a> Run<'a> {
         let Trainer { callbacks, learner, folder, data, .. } = &mut self.trainer;
         let mut context = Context {
             learner,
-            test_data: &data.test,
+            test_data: data.judged_by(),
             folder: folder.path(),
             steps: self.steps,
             epoch: self.epoch + 1,

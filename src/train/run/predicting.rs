@@ -21,7 +21,7 @@ impl Run<'_> {
     /// Reads the samples, and writes what does not change.
     pub(super) fn read_shown(&mut self) {
         let start = Instant::now();
-        self.shown = Shown::read(&self.trainer.data.test);
+        self.shown = Shown::read(self.trainer.data.judged_by());
         if self.shown.are_pictures() {
             let channels = self.shown.batches[0].shape[1];
             let sheet = self.shown.sheet(PICTURES);
@@ -67,7 +67,7 @@ impl Run<'_> {
         };
         let record = Predictions {
             step: self.steps,
-            classes: self.trainer.data.test.description().classes.clone(),
+            classes: self.trainer.data.train.description().classes.clone(),
             samples: self.shown.indices().zip(&self.predictions).enumerate().map(sample).collect(),
             pictures: self.pictures.clone(),
             masks,

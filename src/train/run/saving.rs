@@ -183,6 +183,7 @@ impl Run<'_> {
             length: Some(self.trainer.length),
             epoch: self.epoch,
             sums: self.sums,
+            epoch_told: self.epoch_told,
             data: self.data.clone(),
             scheduler: self.trainer.rates.state(),
             learning_rate: Some(self.learning_rate),

@@ -12,7 +12,8 @@ use super::Run;
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 impl Run<'_> {
-    /// Does what was asked for, between two steps, and waits while the run is to pause. True if it is to end.
+    /// Does what was asked for, between two steps or two batches of an evaluation, and waits while the run is to pause.
+    /// True if it is to end.
     pub(super) fn obey(&mut self, control: &Control) -> Result<bool> {
         let mut paused = false;
         loop {
@@ -22,9 +23,10 @@ impl Run<'_> {
                     format!("from step {} on, learning rates are those of the schedule times {factor}", self.steps + 1);
                 self.tell(Event::Notice { message });
             }
-            if control.take_evaluate() {
+            // one that is under way is the one that was asked for
+            if control.take_evaluate() && !self.evaluating {
                 self.watch.go_on();
-                self.beside_the_pass(|run| run.evaluate(true))?;
+                self.beside_the_pass(|run| run.evaluate(true, control))?;
             }
             let asked = control.take_save();
             if asked || self.requests.save {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::data::{Goal, Normalization, Skipped};
+use crate::data::{Goal, Normalization, Pipeline, Skipped};
 use crate::error::Result;
 use crate::train::devices;
 use crate::train::learner::StepResult;
@@ -135,6 +135,7 @@ impl Run<'_> {
             model: model.to_string(),
             parameters: learner.parameter_count(),
             train_samples: data.train.samples_per_epoch(),
+            validation_samples: data.validation.as_ref().map(Pipeline::samples_per_epoch),
             test_samples: data.test.samples_per_epoch(),
             epochs: *epochs,
             steps_done: self.steps as usize,
@@ -143,7 +144,7 @@ impl Run<'_> {
             batch_size: *batch_size,
             environment: Environment::new(devices, config.precision),
         };
-        let of = data.test.description().clone();
+        let of = data.train.description().clone();
         let Normalization { mean, std } = of.normalization;
         let (segments, columns) = (of.goal == Goal::Segment, of.columns);
         let input = InputRecord { shape: of.shape, mean, std, segments, columns };

@@ -96,7 +96,7 @@ impl PredictionsPage {
         }
         let masked = said.masks.is_some();
         ui.horizontal_wrapped(|ui| {
-            let all = run.run.as_ref().map(|record| record.start.test_samples);
+            let all = run.run.as_ref().map(|record| record.start.judged_samples());
             let all = all.filter(|all| *all > said.samples.len()).unwrap_or(said.samples.len());
             let of = [said.samples.len(), all];
             ui.label(text.f("the first {} of {} held-out samples, after step {}", &[&of[0], &of[1], &said.step]))

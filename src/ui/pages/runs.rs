@@ -96,8 +96,8 @@ fn table(ui: &mut Ui, seen: &mut Seen<'_>, runs: &[&Recording]) {
         for title in [
             text.t("run"),
             text.t("state"),
-            text.t("best test score"),
-            text.t("best test loss"),
+            text.t("best score"),
+            text.t("best loss"),
             text.t("epochs"),
             text.t("time"),
             text.t("model"),
@@ -124,8 +124,7 @@ fn row(ui: &mut Ui, seen: &mut Seen<'_>, text: Text, run: &Recording) {
         state.on_hover_text(message);
     }
     ui.label(run.best().map(|best| format!("{:.2} %", 100.0 * best)).unwrap_or_default());
-    let least = run.series.get("loss/test").and_then(|series| series.min());
-    ui.label(least.map(|loss| format!("{loss:.4}")).unwrap_or_default());
+    ui.label(run.least_loss().map(|loss| format!("{loss:.4}")).unwrap_or_default());
     ui.label(run.status.as_ref().map(|status| status.epoch.to_string()).unwrap_or_default());
     ui.label(run.status.as_ref().map(|status| duration(status.elapsed_s)).unwrap_or_default());
     let start = run.run.as_ref().map(|record| &record.start);

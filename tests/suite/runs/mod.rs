@@ -202,7 +202,7 @@ fn what_is_frozen_stays_and_the_rest_learns() {
     let data = || {
         let data = brasa::data::digits().expect("they are bundled");
         let few = |data, count| Pipeline::new(Arc::new(data)).take(count);
-        Split { train: few(data.train, 64), test: few(data.test, 32) }
+        Split::new(few(data.train, 64), few(data.test, 32))
     };
     let first = train(Trainer::with_data(few.clone(), data()).expect("good settings")).0;
     let loaded = Some(first.folder.join("model.safetensors"));
@@ -232,7 +232,7 @@ fn an_order_that_is_random_already_is_left_as_it_is() {
     let weights = vec![1.0; Rows::new(None).len()];
     let plain = || Pipeline::new(Rows::new(None));
     for train_part in [plain().interleave(2, 4).shuffle_buffer(8), plain().weighted(&weights)] {
-        let data = Split { train: train_part, test: plain() };
+        let data = Split::new(train_part, plain());
         let summary = train(Trainer::with_data(config.clone(), data).expect("good settings")).0;
         assert_eq!((summary.steps, summary.test.map(|test| test.accuracy)), (15, Some(1.0)));
     }

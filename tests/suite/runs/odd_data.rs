@@ -16,7 +16,7 @@ use super::{Rows, StopAt, folder, lines, settings, train, weights};
 fn a_step_that_is_not_finite_ends_the_run_or_is_skipped() {
     for device in common::devices() {
         let out = folder();
-        let data = |bad| Split { train: Pipeline::new(Rows::new(bad)), test: Pipeline::new(Rows::new(None)) };
+        let data = |bad| Split::new(Pipeline::new(Rows::new(bad)), Pipeline::new(Rows::new(None)));
         let config = Config { batch_size: 4, epochs: 5, ..settings(&device, out.path()) };
         let stopped = Trainer::with_data(config.clone(), data(Some(11))).expect("good settings");
         let error = stopped.run(&Control::default(), &mut |_| {}).expect_err("a NaN");
@@ -40,7 +40,7 @@ fn a_step_that_is_not_finite_ends_the_run_or_is_skipped() {
 fn a_skipped_step_leaves_the_loss_scale_alone() {
     for device in common::devices() {
         let out = folder();
-        let data = Split { train: Pipeline::new(Rows::new(Some(11))), test: Pipeline::new(Rows::new(None)) };
+        let data = Split::new(Pipeline::new(Rows::new(Some(11))), Pipeline::new(Rows::new(None)));
         let config = Config {
             batch_size: 4,
             epochs: 3,
@@ -65,7 +65,7 @@ fn a_part_without_samples_is_refused_before_anything_is_trained() {
     let (out, device) = (folder(), Device::cpu());
     let part = |count: usize| Pipeline::new(Rows::new(None)).take(count);
     for (train, test, words) in [(8, 0, "no sample for testing"), (0, 8, "no sample for training")] {
-        let data = Split { train: part(train), test: part(test) };
+        let data = Split::new(part(train), part(test));
         let error = Trainer::with_data(settings(&device, out.path()), data).expect_err("an empty part").to_string();
         assert!(error.contains(words), "{error}");
     }
@@ -75,7 +75,7 @@ fn a_part_without_samples_is_refused_before_anything_is_trained() {
 fn a_run_that_a_step_ended_goes_on_from_the_step_before() {
     for device in common::devices() {
         let out = folder();
-        let data = |bad| Split { train: Pipeline::new(Rows::new(bad)), test: Pipeline::new(Rows::new(None)) };
+        let data = |bad| Split::new(Pipeline::new(Rows::new(bad)), Pipeline::new(Rows::new(None)));
         let config = |name: &str| Config {
             batch_size: 4,
             epochs: 3,
@@ -145,7 +145,7 @@ impl Dataset for Nothing {
 fn a_pass_of_skipped_steps_has_no_loss() {
     let (out, device) = (folder(), Device::cpu());
     let data = Arc::new(Nothing(Rows::new(None).description().clone()));
-    let data = Split { train: Pipeline::new(data), test: Pipeline::new(Rows::new(None)) };
+    let data = Split::new(Pipeline::new(data), Pipeline::new(Rows::new(None)));
     let config = Config { batch_size: 4, epochs: 1, on_nan: OnNan::Skip, ..settings(&device, out.path()) };
     let (summary, events) = train(Trainer::with_data(config, data).expect("good settings"));
     assert_eq!(summary.skipped_steps, 2);
@@ -163,9 +163,8 @@ fn a_pass_of_skipped_steps_has_no_loss() {
 fn a_last_batch_of_one_sample_is_left_out_and_told() {
     let (out, device) = (folder(), Device::cpu());
     let digits = || brasa::data::digits().expect("they are bundled");
-    let data = |count: usize| Split {
-        train: Pipeline::new(Arc::new(digits().train)).take(count),
-        test: Pipeline::new(Arc::new(digits().test)).take(4),
+    let data = |count: usize| {
+        Split::new(Pipeline::new(Arc::new(digits().train)).take(count), Pipeline::new(Arc::new(digits().test)).take(4))
     };
     // of 8x8 pixels its last layers have one for each channel
     let model = ModelName::new("resnet18").expect("a model of that name");
@@ -209,7 +208,7 @@ fn a_pass_whose_rest_cannot_be_read_is_over() {
     let are_gone = Arc::new(AtomicBool::new(false));
     let data = || {
         let fading = Fading(Rows::new(None), are_gone.clone());
-        Split { train: Pipeline::new(Arc::new(fading)), test: Pipeline::new(Rows::new(None)) }
+        Split::new(Pipeline::new(Arc::new(fading)), Pipeline::new(Rows::new(None)))
     };
     let config = Config { batch_size: 4, epochs: 1, log_every: 1, ..settings(&device, out.path()) };
     let mut trainer = Trainer::with_data(config.clone(), data()).expect("good settings");
@@ -273,7 +272,7 @@ fn parts_of_a_batch_count_by_the_pixels_that_have_a_class() {
             device: Some(selectors.join(",")),
             ..settings(&devices[0], out.path())
         };
-        let data = Split { train: Sparse::pipeline(), test: Sparse::pipeline() };
+        let data = Split::new(Sparse::pipeline(), Sparse::pipeline());
         let (_, events) = train(Trainer::with_data(config, data).expect("good settings"));
         let of_event = |event: &Event| match event {
             Event::Step(step) => Some(f64::from(step.loss)),
@@ -313,12 +312,12 @@ impl Dataset for Renamed {
 fn a_run_does_not_go_on_with_other_classes() {
     let (out, device) = (folder(), Device::cpu());
     let config = Config { batch_size: 4, epochs: 1, name: Some("run".into()), ..settings(&device, out.path()) };
-    let data = || Split { train: Pipeline::new(Rows::new(None)), test: Pipeline::new(Rows::new(None)) };
+    let data = || Split::new(Pipeline::new(Rows::new(None)), Pipeline::new(Rows::new(None)));
     train(Trainer::with_data(config.clone(), data()).expect("good settings"));
     let rows = Rows::new(None);
     let description = Description { classes: vec!["above".into(), "zero".into()], ..rows.description().clone() };
     let renamed = Arc::new(Renamed(rows, description));
-    let others = Split { train: Pipeline::new(renamed.clone()), test: Pipeline::new(renamed) };
+    let others = Split::new(Pipeline::new(renamed.clone()), Pipeline::new(renamed));
     let (folder, longer) = (out.path().join("run"), Config { epochs: 2, ..config });
     let before = std::fs::read(folder.join("run.json")).expect("it is there");
     let error = Trainer::resume_with_data(&folder, longer.clone(), others).expect_err("other classes").to_string();

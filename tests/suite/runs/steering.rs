@@ -222,6 +222,82 @@ fn a_run_that_pauses_saves_and_evaluates_learns_the_same_bits() {
     }
 }
 
+/// Asks for something before the third batch of an evaluation, once.
+struct InEvaluation<F>(Option<F>);
+
+impl<F: FnOnce() + Send> Callback for InEvaluation<F> {
+    fn on_test_batch_begin(&mut self, _run: &mut Context<'_>, batch: usize) -> Result<()> {
+        if batch == 3
+            && let Some(ask) = self.0.take()
+        {
+            ask();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_in_an_evaluation_begins_it_anew() {
+    for device in common::devices() {
+        let out = folder();
+        let config = |name: &str| Config {
+            schedule: "plateau:patience=0".parse().expect("a schedule"),
+            patience: Some(50),
+            name: Some(name.into()),
+            ..settings(&device, out.path())
+        };
+        let whole = run(config("whole")).0;
+        let control = Control::default();
+        let mut trainer = Trainer::new(config("broken")).expect("good settings");
+        let asked = control.clone();
+        trainer.add_callback(InEvaluation(Some(move || asked.stop())));
+        let stopped = trainer.run(&control, &mut |_| {}).expect("a run");
+        assert!(!stopped.completed && stopped.test.is_none() && stopped.steps == 23, "{stopped:?}");
+        let resumed = train(Trainer::resume(&stopped.folder, config("broken")).expect("a checkpoint")).0;
+        assert_eq!(weights(&resumed), weights(&whole), "{device:?}");
+        let told = |run: &Summary| -> Vec<_> {
+            lines(&run.folder).iter().map(|line| (line.kind, line.step, line.loss, line.accuracy, line.lr)).collect()
+        };
+        assert_eq!(told(&resumed), told(&whole), "{device:?}");
+    }
+}
+
+#[test]
+fn a_run_that_pauses_in_an_evaluation_saves_there_and_learns_the_same_bits() {
+    let (out, device) = (folder(), Device::cpu());
+    let config = |name: &str| Config { name: Some(name.into()), ..settings(&device, out.path()) };
+    let whole = run(config("whole")).0;
+    let control = Control::default();
+    let mut trainer = Trainer::new(config("paused")).expect("good settings");
+    let asked = control.clone();
+    trainer.add_callback(InEvaluation(Some(move || asked.pause())));
+    let (mut events, asked) = (Vec::new(), control.clone());
+    let paused = trainer.run(&control, &mut |event| {
+        match event {
+            Event::Paused => {
+                // the one that is under way is what is asked for
+                asked.evaluate();
+                asked.save();
+            }
+            Event::Saved { .. } => asked.resume(),
+            _ => {}
+        }
+        events.push(event);
+    });
+    let paused = paused.expect("a run");
+    assert_eq!(weights(&paused), weights(&whole));
+    let position = |wanted: fn(&Event) -> bool| events.iter().position(wanted).expect("it was told");
+    let order = [
+        position(|event| matches!(event, Event::Epoch(_))),
+        position(|event| matches!(event, Event::Paused)),
+        position(|event| matches!(event, Event::Saved { .. })),
+        position(|event| matches!(event, Event::Resumed)),
+        position(|event| matches!(event, Event::Evaluated { mid_epoch: false, epoch: 1, .. })),
+    ];
+    assert!(order.is_sorted(), "{order:?}");
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::Evaluated { .. })).count(), 2);
+}
+
 #[test]
 fn a_paused_run_stops_and_its_pause_is_no_time() {
     let (out, device) = (folder(), Device::cpu());

@@ -73,7 +73,7 @@ fn a_run_writes_what_it_is_and_how_it_goes() {
 fn the_norm_of_the_gradients_is_that_of_autograd() {
     for device in common::devices() {
         let out = folder();
-        let data = || Split { train: Pipeline::new(Rows::new(None)), test: Pipeline::new(Rows::new(None)) };
+        let data = || Split::new(Pipeline::new(Rows::new(None)), Pipeline::new(Rows::new(None)));
         let plain = Config { batch_size: 40, epochs: 1, clip_norm: Some(1e-3), ..settings(&device, out.path()) };
         let halves = Config { batch_size: 20, accumulate: 2, ..plain.clone() };
         let model = create("mlp", &ModelSpec { input: vec![4], classes: 2, seed: 1 }, &device).expect("a model");
@@ -166,7 +166,7 @@ fn what_the_model_says_about_the_first_samples_is_what_evaluation_says() {
     let data = || {
         let data = brasa::data::digits().expect("they are bundled");
         let few = |data, count| Pipeline::new(Arc::new(data)).take(count);
-        Split { train: few(data.train, 640), test: few(data.test, 150) }
+        Split::new(few(data.train, 640), few(data.test, 150))
     };
     let summary = train(Trainer::with_data(settings(&device, out.path()), data()).expect("good settings")).0;
     let said: Predictions = file(&summary.folder, record::PREDICTIONS);

@@ -16,13 +16,14 @@ const MAX_DEPTH: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     Train,
+    Validation,
     Test,
     /// No folder says.
     Any,
 }
 
-/// Names of folders and archives that are to test with.
-pub(in crate::data::sets) const TEST_NAMES: [&str; 4] = ["test", "val", "valid", "validation"];
+/// Names of folders and archives that are to validate with, and of those to test with.
+pub(in crate::data::sets) const HELD_OUT_NAMES: [&[&str]; 2] = [&["val", "valid", "validation"], &["test"]];
 
 /// Pictures that were found, in their order: of folders by name, of archives as they lie.
 #[derive(Default)]
@@ -156,8 +157,8 @@ impl Collected {
 }
 
 /// Class and part of the pictures in each of these folders. As in torchvision's `ImageFolder`, the class is the first
-/// folder, whatever lies in it; folders around everything say nothing, and folders `train` and `test` are parts, in
-/// which the class is the first folder again.
+/// folder, whatever lies in it; folders around everything say nothing, and folders `train`, `val` and `test` are
+/// parts, in which the class is the first folder again.
 fn what_they_say(folders: &[String]) -> Result<Vec<(&str, Part)>, String> {
     let paths: Vec<Vec<&str>> = folders.iter().map(|folder| folder.split('/').collect()).collect();
     let parts: Vec<(Part, usize)> = paths.iter().map(|path| part_of(path)).collect();
@@ -171,14 +172,17 @@ fn what_they_say(folders: &[String]) -> Result<Vec<(&str, Part)>, String> {
     let first_train = of(Part::Train).map(|(_, &(_, place))| place + 1).next();
     // nor does one beside classes, unless it lies where they do
     let is_whole = |first: &usize| *first == start + 1 || of(Part::Any).next().is_none();
-    let Some(first) = first_train.filter(is_whole).filter(|_| is_one(Part::Train) && is_one(Part::Test)) else {
-        let stray = of(Part::Test).find(|(_, (_, place))| *place == start).filter(|_| first_train.is_none());
+    let Some(first) =
+        first_train.filter(is_whole).filter(|_| [Part::Train, Part::Validation, Part::Test].into_iter().all(is_one))
+    else {
+        let mut held_out = of(Part::Validation).chain(of(Part::Test));
+        let stray = held_out.find(|(_, (_, place))| *place == start).filter(|_| first_train.is_none());
         return match stray {
             Some((path, _)) => Err(format!("there is `{}`, but no `train` beside it", path[start])),
             None => Ok(paths.iter().map(|path| (path[start], Part::Any)).collect()),
         };
     };
-    // in the test part there may be one class alone
+    // in the others there may be one class alone
     let deeper = around(of(Part::Train).map(|(path, _)| path), first) - first;
     let says = |(path, &(part, place)): (&Vec<&'_ str>, &(Part, usize))| {
         let class = (place + 1 + deeper).min(path.len() - 1);
@@ -192,8 +196,10 @@ fn what_they_say(folders: &[String]) -> Result<Vec<(&str, Part)>, String> {
 fn part_of(path: &[&str]) -> (Part, usize) {
     let named = path[..path.len() - 1].iter().enumerate().find_map(|(place, name)| match *name {
         "train" => Some((Part::Train, place)),
-        name if TEST_NAMES.contains(&name) => Some((Part::Test, place)),
-        _ => None,
+        name => HELD_OUT_NAMES
+            .into_iter()
+            .zip([Part::Validation, Part::Test])
+            .find_map(|(names, part)| names.contains(&name).then_some((part, place))),
     });
     named.unwrap_or((Part::Any, 0))
 }

@@ -19,7 +19,7 @@ use super::{HELD_OUT_KEY, HELD_OUT_PERCENT, OpenOptions};
 use collect::{Collected, Part};
 use pictures::Pictures;
 
-pub(super) use collect::TEST_NAMES;
+pub(super) use collect::HELD_OUT_NAMES;
 
 /// Pictures of files, with the class of the folder that each lies in.
 pub struct ClassFolders {
@@ -36,26 +36,27 @@ impl fmt::Debug for ClassFolders {
 /// Opens `folder:PATH`. The class of a picture is the name of the top folder that it lies in, whatever folders are in
 /// that one; classes are sorted by name. A folder around all of them says nothing.
 ///
-/// `path` is a folder, or a tar archive of one, compressed or not. It has a folder for each class, or folders `train`
-/// and `test` (or `val`, `valid`, `validation`) of such. In a folder, these may also be archives, `train.tar` and
-/// `test.tar`, or several, `train-0.tar`, `train-1.tar`, … Where nothing is there to test with, a fixed 20 % of each
-/// class is held out.
+/// `path` is a folder, or a tar archive of one, compressed or not. It has a folder for each class, or folders `train`,
+/// `test` and `val` (or `valid`, `validation`) of such; where there is no `test`, `val` is what is tested with. In a
+/// folder, these may also be archives, `train.tar` and `test.tar`, or several, `train-0.tar`, `train-1.tar`, … Where
+/// neither is there, a fixed 20 % of each class is held out.
 ///
 /// Archives are read by position; of compressed ones, an uncompressed copy is made once in the
 /// [data folder](OpenOptions::folder). Pictures are grey if those that are looked at are, else RGB, and normalised as
 /// photographs are for most pretrained networks.
 ///
 /// # Errors
-/// If there are no pictures or fewer than two classes, a folder is empty, or the test part has a class that is not in
+/// If there are no pictures or fewer than two classes, a folder is empty, or another part has a class that is not in
 /// the training part.
 pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFolders>> {
-    let (train, test) = match sources(path)? {
-        Sources::Parts(train, test) => {
+    let (train, [validation, test]) = match sources(path)? {
+        Sources::Parts(train, [validation, test]) => {
             let finish = |part: &[PathBuf]| {
                 let wrong = |reason| Error::format(path, reason);
                 collect(part, options)?.finish().map(|(pictures, _)| pictures).map_err(wrong)
             };
-            (finish(&train)?, if test.is_empty() { None } else { Some(finish(&test)?) })
+            let if_there = |part: &[PathBuf]| (!part.is_empty()).then(|| finish(part)).transpose();
+            (finish(&train)?, [if_there(&validation)?, if_there(&test)?])
         }
         Sources::One(source) => {
             let (all, parts) = collect(&[source], options)?.finish().map_err(|reason| Error::format(path, reason))?;
@@ -64,8 +65,8 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
                 (!indices.is_empty()).then(|| all.select(&indices))
             };
             match of(Part::Train) {
-                Some(train) => (train, of(Part::Test)),
-                None => (all, None),
+                Some(train) => (train, [Part::Validation, Part::Test].map(of)),
+                None => (all, [None, None]),
             }
         }
     };
@@ -74,15 +75,16 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
             "there is no picture to train on: expected a folder of JPEG, PNG, BMP, WebP or GIF files for each class";
         return Err(Error::format(path, reason));
     }
-    let (mut train, mut test) = match test {
-        Some(test) => (train, test),
-        None => {
+    let mut parts = match (validation, test) {
+        (validation, Some(test)) => Split { train, validation, test },
+        (Some(test), None) => Split::new(train, test),
+        (None, None) => {
             let labels: Vec<u32> = train.classes.iter().map(|&class| class.into()).collect();
             let (kept, held_out) = stratified(&labels, train.names.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
-            (train.select(&kept), train.select(&held_out))
+            Split::new(train.select(&kept), train.select(&held_out))
         }
     };
-    let classes = train.sort_classes();
+    let classes = parts.train.sort_classes();
     if classes.len() < 2 {
         let reason = format!(
             "all pictures lie in folders called `{}`: expected a folder for each of two or more classes",
@@ -90,16 +92,25 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
         );
         return Err(Error::format(path, reason));
     }
-    if test.len() == 0 {
+    if parts.test.len() == 0 {
         return Err(Error::format(path, "there are too few pictures to hold any out: at least 3 of a class"));
     }
-    test.use_classes(&classes).map_err(|(class, place)| {
-        let reason =
-            format!("its class `{class}` is not in the training part: add pictures of it there, or remove it here");
-        Error::format(test.path(place), reason)
-    })?;
-    let shape = common_shape(train.len() + test.len(), options.any_size, |number| {
-        let (part, index) = if number < train.len() { (&train, number) } else { (&test, number - train.len()) };
+    for part in parts.validation.iter_mut().chain([&mut parts.test]) {
+        part.use_classes(&classes).map_err(|(class, place)| {
+            let reason =
+                format!("its class `{class}` is not in the training part: add pictures of it there, or remove it here");
+            Error::format(part.path(place), reason)
+        })?;
+    }
+    let count = parts.parts().map(Pictures::len).sum();
+    let shape = common_shape(count, options.any_size, |number| {
+        let mut index = number;
+        let is_in = |part: &&Pictures| {
+            let is_here = index < part.len();
+            index -= if is_here { 0 } else { part.len() };
+            is_here
+        };
+        let part = parts.parts().find(is_in).expect("the number of one of them");
         let mut bytes = Vec::new();
         part.read(index, &mut bytes)?;
         picture_header(&bytes).map_err(|reason| Error::format(part.path(index), reason))
@@ -108,10 +119,7 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
     let name = format!("folder:{}", path.display());
     let (goal, columns) = (Goal::Classify, Vec::new());
     let description = Description { name, goal, classes, shape, normalization, columns };
-    Ok(Split {
-        train: ClassFolders { description: description.clone(), pictures: train },
-        test: ClassFolders { description, pictures: test },
-    })
+    Ok(parts.map(|pictures| ClassFolders { description: description.clone(), pictures }))
 }
 
 impl Dataset for ClassFolders {
@@ -137,9 +145,9 @@ impl Dataset for ClassFolders {
 
 /// Folders or archives to read.
 enum Sources {
-    /// Those to train on, and those to test with.
-    Parts(Vec<PathBuf>, Vec<PathBuf>),
-    /// One that has both parts in it, or only one.
+    /// Those to train on, and those to validate and to test with.
+    Parts(Vec<PathBuf>, [Vec<PathBuf>; 2]),
+    /// One that has all parts in it, or only one.
     One(PathBuf),
 }
 
@@ -150,13 +158,16 @@ fn sources(path: &Path) -> Result<Sources> {
     }
     let names = names_in(path)?;
     let train = part_in(path, &names, "train");
-    let test = TEST_NAMES.iter().map(|part| part_in(path, &names, part)).find(|found| !found.is_empty());
-    match (train.is_empty(), test) {
-        (false, test) => Ok(Sources::Parts(train, test.unwrap_or_default())),
-        (true, None) => Ok(Sources::One(path.to_owned())),
-        (true, Some(test)) => {
-            Err(Error::format(path, format!("there is {}, but no `train` beside it", test[0].display())))
-        }
+    let held_out = HELD_OUT_NAMES.map(|called| {
+        let found = called.iter().map(|part| part_in(path, &names, part)).find(|found| !found.is_empty());
+        found.unwrap_or_default()
+    });
+    if !train.is_empty() {
+        return Ok(Sources::Parts(train, held_out));
+    }
+    match held_out.iter().flatten().next() {
+        None => Ok(Sources::One(path.to_owned())),
+        Some(part) => Err(Error::format(path, format!("there is {}, but no `train` beside it", part.display()))),
     }
 }
 

@@ -98,7 +98,7 @@ impl Shapes {
             columns: Vec::new(),
         };
         let part = |part, len| Self { description: description.clone(), seed, part, len };
-        Split { train: part(0, n), test: part(1, (n / 5).max(1)) }
+        Split::new(part(0, n), part(1, (n / 5).max(1)))
     }
 }
 

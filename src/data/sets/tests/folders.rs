@@ -110,6 +110,46 @@ fn parts_may_be_folders_or_archives_of_any_kind() {
     }
 }
 
+#[test]
+fn beside_a_test_part_there_may_be_one_to_validate_with() {
+    let test = tree("")[..6].to_vec();
+    let below = |prefix: &str, files: &[(String, Vec<u8>)]| -> Vec<(String, Vec<u8>)> {
+        files.iter().map(|(name, bytes)| (format!("{prefix}{name}"), bytes.clone())).collect()
+    };
+    let all = [tree("pets/train/"), below("pets/valid/", &tree("")[6..10]), below("pets/test/", &test)].concat();
+    let layouts: [Layout<'_>; 3] = [
+        ("", &|place| {
+            write_all(&place.join("train"), &tree(""));
+            write_all(&place.join("val"), &tree("")[6..10]);
+            write_all(&place.join("test"), &test);
+        }),
+        ("", &|place| {
+            write_all(&place.join("train"), &tree(""));
+            write(&place.join("validation-0.tar"), &packed(&tree("")[6..8]));
+            write(&place.join("validation-1.tar"), &packed(&tree("")[8..10]));
+            write(&place.join("test.tar"), &packed(&test));
+        }),
+        ("x.tar", &|place| write(&place.join("x.tar"), &packed(&all))),
+    ];
+    for (number, (file, layout)) in layouts.iter().enumerate() {
+        let (place, cache) = (temporary(), temporary());
+        layout(place.path());
+        let data = opened(&format!("folder:{}", text(place.path().join(file))), cache.path());
+        let validation = data.validation.as_ref().expect("there is one");
+        let levels = |part: &dyn Dataset| contents(part).into_iter().map(|(level, _)| level).collect::<Vec<_>>();
+        assert_eq!(levels(&**validation), [3, 4, 103, 104], "layout {number}");
+        assert_eq!(levels(&**data.judged_by()), levels(&**validation), "layout {number}");
+        assert_eq!(levels(&*data.test), [0, 1, 2, 100, 101, 102], "layout {number}");
+        assert_eq!(contents(&*data.train), expected(), "layout {number}");
+    }
+    let place = temporary();
+    write_all(&place.path().join("train"), &tree(""));
+    write_all(&place.path().join("test"), &test);
+    write(&place.path().join("val/cow/1.png"), &png(3, 2, 1));
+    let words = ["val/cow/1.png", "`cow` is not in the training part"];
+    says(&refused(&format!("folder:{}", text(place.path().into())), place.path()), &words);
+}
+
 /// What is opened in a folder, and what writes there.
 type Layout<'a> = (&'a str, &'a dyn Fn(&Path));
 

@@ -225,6 +225,19 @@ fn pairs_may_have_parts_names_and_unknown_pixels() {
 }
 
 #[test]
+fn pairs_may_have_a_part_to_validate_with() {
+    let place = temporary();
+    for (part, first) in [("train", 0), ("validation", 50), ("test", 100)] {
+        write(&place.path().join(format!("images/{part}/one.png")), &png(2, 2, first));
+        write(&place.path().join(format!("masks/{part}/one.png")), &eight(2, &[0, 1, 1, 0]));
+    }
+    let [images, masks] = ["images", "masks"].map(|name| text(place.path().join(name)));
+    let data = opened(&format!("pairs:{images},{masks}"), place.path());
+    let first = |part: &dyn Dataset| (part.len(), bytes(&sample(part, 0))[0]);
+    assert_eq!(data.parts().map(|part| first(&**part)).collect::<Vec<_>>(), [(1, 0), (1, 50), (1, 100)]);
+}
+
+#[test]
 fn pairs_with_a_part_to_train_on_alone_are_split() {
     let place = temporary();
     for number in 0..10 {

@@ -116,18 +116,7 @@ pub(super) fn render(
     }
     let quads: Vec<String> =
         (0..tile_rows).flat_map(|row| (0..column_groups).map(move |group| format!("s{row}_{group}"))).collect();
-    let mut shared = String::new();
-    if shares > 1 {
-        let _ = writeln!(shared, "const SHARES: u32 = {shares}u;\nconst TILES: u32 = {}u;\n", threads / shares);
-        for name in &quads {
-            let _ = writeln!(shared, "var<workgroup> of_{name}: array<{sum}, {threads}>;");
-            let _ = writeln!(code, "    of_{name}[thread] = {name};");
-        }
-        let values =
-            quads.iter().map(|name| Value { parts: format!("of_{name}"), whole: format!("all_{name}"), bools: None });
-        let tree = Tree { threads, abreast: threads / shares, lanes: None, again: false };
-        code.push_str(&tree.text(&values.collect::<Vec<_>>(), |_, a, b| Ok(format!("{a} + {b}")))?);
-    }
+    let shared = if shares > 1 { add_shares(&quads, &sum, threads, shares, &mut code)? } else { String::new() };
     // all lanes are needed to exchange what they read
     lefts.of_rows(&mut module, rows, &fixed, &mut code);
     let (row_tiles, column_tiles) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
@@ -154,25 +143,36 @@ pub(super) fn render(
         let _ = write!(grid, "\nfn {name}() -> u32 {{\n    return {count};\n}}\n");
     }
     let operands = format!("{}{}{finish}", left.text, right.text);
-    let of_tile = "batch: u32, row_tile: u32, column_tile: u32";
-    match together {
-        Together::Nothing => {
-            let grid = format!("const THREADS: u32 = {threads}u;\n\n{grid}");
-            let compute = format!("{operands}\nfn compute({of_tile}) {{\n{code}}}\n");
-            module.finish("contract.wgsl", &[("grid", &grid), ("compute", &compute)], groups)
-        }
+    let (shader, more, arguments) = match together {
+        Together::Nothing => ("contract.wgsl", format!("const THREADS: u32 = {threads}u;\n\n"), ""),
         Together::Lefts(_) => {
-            let grid = format!("const LANES: u32 = {threads}u;\nconst SHARING: u32 = {sharing}u;\n\n{grid}");
-            let compute = format!("{operands}\nfn compute({of_tile}, lane: u32, stores: bool) {{\n{code}}}\n");
-            module.finish("contract_subgroups.wgsl", &[("grid", &grid), ("compute", &compute)], groups)
+            let constants = format!("const LANES: u32 = {threads}u;\nconst SHARING: u32 = {sharing}u;\n\n");
+            ("contract_subgroups.wgsl", constants, ", lane: u32, stores: bool")
         }
-        Together::Sums(_) => {
-            let compute =
-                format!("{operands}\nfn compute({of_tile}, share: u32, thread: u32, stores: bool) {{\n{code}}}\n");
-            let slots = [("grid", grid.as_str()), ("shared", &shared), ("compute", &compute)];
-            module.finish("contract_shared.wgsl", &slots, groups)
-        }
+        Together::Sums(_) => ("contract_shared.wgsl", String::new(), ", share: u32, thread: u32, stores: bool"),
+    };
+    let grid = more + &grid;
+    let compute =
+        format!("{operands}\nfn compute(batch: u32, row_tile: u32, column_tile: u32{arguments}) {{\n{code}}}\n");
+    let mut slots = vec![("grid", grid.as_str()), ("compute", &compute)];
+    if shares > 1 {
+        slots.insert(1, ("shared", &shared));
     }
+    module.finish(shader, &slots, groups)
+}
+
+/// Adds up what several invocations have of each of these sums, as `all_` and its name; gives what they share.
+fn add_shares(sums: &[String], kind: &str, threads: usize, shares: usize, code: &mut String) -> Result<String> {
+    let mut shared = format!("const SHARES: u32 = {shares}u;\nconst TILES: u32 = {}u;\n\n", threads / shares);
+    for name in sums {
+        let _ = writeln!(shared, "var<workgroup> of_{name}: array<{kind}, {threads}>;");
+        let _ = writeln!(code, "    of_{name}[thread] = {name};");
+    }
+    let values =
+        sums.iter().map(|name| Value { parts: format!("of_{name}"), whole: format!("all_{name}"), bools: None });
+    let tree = Tree { threads, abreast: threads / shares, lanes: None, again: false };
+    code.push_str(&tree.text(&values.collect::<Vec<_>>(), |_, a, b| Ok(format!("{a} + {b}")))?);
+    Ok(shared)
 }
 
 /// How the left and the right operand are read: several rows, columns or steps at once where they lie so.

@@ -14,7 +14,7 @@ use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
 use super::axes::{self, Unit};
-use super::families::Family;
+use super::families::{Family, is_held_out};
 use super::lines::{Lines, View};
 use super::seeds::groups;
 use super::smoothing;
@@ -47,7 +47,7 @@ struct Curve<'a> {
     color: Color32,
     series: &'a Series,
     /// Of held-out samples.
-    is_test: bool,
+    is_held_out: bool,
 }
 
 /// Mean and range over seeds.
@@ -56,7 +56,7 @@ struct Seeds {
     color: Color32,
     points: Vec<BandPoint>,
     /// Of held-out samples.
-    is_test: bool,
+    is_held_out: bool,
 }
 
 impl<'a> Chart<'a> {
@@ -92,8 +92,8 @@ impl<'a> Chart<'a> {
         let shown = plot.show(ui, |plot| {
             let range = self.range(plot);
             if self.settings.band {
-                for Seeds { label, color, points, is_test } in self.seeds(range, most, text) {
-                    self.band(plot, &label, color, &points, is_test);
+                for Seeds { label, color, points, is_held_out } in self.seeds(range, most, text) {
+                    self.band(plot, &label, color, &points, is_held_out);
                 }
             } else {
                 self.lines(plot, range, most);
@@ -181,7 +181,7 @@ impl<'a> Chart<'a> {
                 if let Some(series) = run.series.get(tag) {
                     let label = if part.is_empty() { run.name.clone() } else { format!("{} ({part})", run.name) };
                     let color = self.selection.color(&run.folder);
-                    curves.push(Curve { run, tag, label, color, series, is_test: *part == "test" });
+                    curves.push(Curve { run, tag, label, color, series, is_held_out: is_held_out(part) });
                 }
             }
         }
@@ -190,11 +190,11 @@ impl<'a> Chart<'a> {
 
     /// Weight of the past in the moving average of a curve; `None` if it is drawn as it is.
     fn smooths(&self, curve: &Curve<'_>) -> Option<f64> {
-        self.weight(curve.tag, &[curve.series], curve.is_test)
+        self.weight(curve.tag, &[curve.series], curve.is_held_out)
     }
 
-    fn weight(&self, tag: &str, series: &[&Series], is_test: bool) -> Option<f64> {
-        if is_test { None } else { smoothing::weight(self.settings.smoothing, tag, series) }
+    fn weight(&self, tag: &str, series: &[&Series], is_held_out: bool) -> Option<f64> {
+        if is_held_out { None } else { smoothing::weight(self.settings.smoothing, tag, series) }
     }
 
     fn lines(&self, plot: &mut PlotUi<'_>, range: RangeInclusive<f64>, most: usize) {
@@ -212,9 +212,9 @@ impl<'a> Chart<'a> {
         }
         for curve in &curves {
             let weight = self.smooths(curve);
-            let width = if weight.is_some() || curve.is_test { 1.8 } else { 1.2 };
+            let width = if weight.is_some() || curve.is_held_out { 1.8 } else { 1.2 };
             self.line(plot, &points(curve, weight), |points| {
-                Stretches::new(&curve.label, points, curve.color, width).dashed(curve.is_test)
+                Stretches::new(&curve.label, points, curve.color, width).dashed(curve.is_held_out)
             });
         }
     }
@@ -246,17 +246,17 @@ impl<'a> Chart<'a> {
                 if series.is_empty() {
                     continue;
                 }
-                let is_test = *part == "test";
-                let weight = self.weight(tag, &series, is_test).unwrap_or(0.0);
+                let is_held_out = is_held_out(part);
+                let weight = self.weight(tag, &series, is_held_out).unwrap_or(0.0);
                 let points = band(&series, self.settings.x(), range.clone(), weight, most);
                 let label = text.f("{}, {} runs {}", &[&group[0].name, &series.len(), part]);
-                found.push(Seeds { label: label.trim_end().to_owned(), color, points, is_test });
+                found.push(Seeds { label: label.trim_end().to_owned(), color, points, is_held_out });
             }
         }
         found
     }
 
-    fn band(&self, plot: &mut PlotUi<'_>, label: &str, color: Color32, points: &[BandPoint], is_test: bool) {
+    fn band(&self, plot: &mut PlotUi<'_>, label: &str, color: Color32, points: &[BandPoint], is_held_out: bool) {
         let placed = |of: fn(&BandPoint) -> f64| -> Vec<Option<[f64; 2]>> {
             points.iter().map(|point| self.place([point.x, of(point)])).collect()
         };
@@ -269,7 +269,7 @@ impl<'a> Chart<'a> {
             plot.add(area.allow_hover(false));
         }
         let mean: Vec<[f64; 2]> = mean.into_iter().flatten().collect();
-        plot.add(Stretches::new(label, mean, color, 1.8).dashed(is_test));
+        plot.add(Stretches::new(label, mean, color, 1.8).dashed(is_held_out));
     }
 
     /// The chart for a file: everything, not only what is seen.
@@ -290,7 +290,7 @@ impl<'a> Chart<'a> {
         let (x, all) = (self.settings.x(), f64::NEG_INFINITY..=f64::INFINITY);
         let line = |curve: Curve<'_>| {
             let weight = self.smooths(&curve);
-            let Curve { label, color, series, is_test, .. } = curve;
+            let Curve { label, color, series, is_held_out, .. } = curve;
             let (mut points, mut faint) = (Vec::new(), None);
             series.decimated(x, all.clone(), EXPORT_PLACES, &mut points);
             if let Some(weight) = weight {
@@ -298,19 +298,19 @@ impl<'a> Chart<'a> {
                 series.smoothed(x, all.clone(), weight, EXPORT_PLACES, &mut smooth);
                 faint = Some(std::mem::replace(&mut points, smooth));
             }
-            ChartLine { label, color: rgb(color), points, faint, dashed: is_test, ..Default::default() }
+            ChartLine { label, color: rgb(color), points, faint, dashed: is_held_out, ..Default::default() }
         };
         self.curves().into_iter().map(line).collect()
     }
 
     fn bands_for_export(&self, text: Text) -> Vec<ChartLine> {
         let all = f64::NEG_INFINITY..=f64::INFINITY;
-        let line = |Seeds { label, color, points, is_test }: Seeds| ChartLine {
+        let line = |Seeds { label, color, points, is_held_out }: Seeds| ChartLine {
             label,
             color: rgb(color),
             points: points.iter().map(|point| [point.x, point.mean]).collect(),
             band: points.iter().map(|point| [point.x, point.low, point.high]).collect(),
-            dashed: is_test,
+            dashed: is_held_out,
             ..Default::default()
         };
         self.seeds(all, EXPORT_PLACES, text).into_iter().map(line).collect()

@@ -42,6 +42,11 @@ fn of_tags<'a>(tags: impl Iterator<Item = &'a str>, filter: &str) -> Vec<Family>
     families.into_iter().map(|((_, name), tags)| Family { name, tags }).collect()
 }
 
+/// Whether a part of a family is not trained on.
+pub(super) fn is_held_out(part: &str) -> bool {
+    matches!(part, "test" | "validation")
+}
+
 /// `loss/train` is the training part of `loss`; so are TensorBoard's and Keras' spellings.
 fn split(tag: &str) -> (String, &'static str) {
     // the words that are looked for are
@@ -49,9 +54,9 @@ fn split(tag: &str) -> (String, &'static str) {
         return (tag.to_owned(), "");
     }
     let lower = tag.to_lowercase();
-    for (part, spellings) in
-        [("train", ["train", "training"]), ("test", ["test", "val"]), ("test", ["valid", "validation"])]
-    {
+    let parts: [(_, &[&str]); 3] =
+        [("train", &["train", "training"]), ("test", &["test"]), ("validation", &["val", "valid", "validation"])];
+    for (part, spellings) in parts {
         for spelling in spellings {
             for edge in [format!("/{spelling}"), format!("_{spelling}")] {
                 if let Some(name) = lower.strip_suffix(&edge) {
@@ -81,7 +86,7 @@ mod tests {
         let names: Vec<_> = found.iter().map(|family| family.name.as_str()).collect();
         assert_eq!(names, ["loss", "accuracy", "learning_rate", "test/mean_iou", "zebra"]);
         let parts: Vec<_> = found[0].tags.iter().map(|(tag, part)| (tag.as_str(), *part)).collect();
-        assert_eq!(parts, [("loss/train", "train"), ("loss/test", "test"), ("val_loss", "test")]);
+        assert_eq!(parts, [("loss/train", "train"), ("loss/test", "test"), ("val_loss", "validation")]);
         assert_eq!(of_tags(tags.into_iter(), "Mean").len(), 1);
     }
 

@@ -5,7 +5,7 @@ use crate::runs::{Series, XAxis};
 /// Curves of fewer points are drawn as they are.
 const FEWEST: usize = 3;
 /// First parts of names: means over an epoch, and what was measured once in a while.
-const STEADY: [&str; 4] = ["epoch", "test", "stages", "dead"];
+const STEADY: [&str; 5] = ["epoch", "test", "validation", "stages", "dead"];
 /// An epoch more or less, of numbers that were rounded.
 const ROUNDING: f64 = 1.01;
 

@@ -1,0 +1,69 @@
+//! What a tape's steps leave for those behind them, strip by strip.
+
+use super::elementwise::{Arg, CHUNK};
+use super::execute::STRIP;
+use super::program::Operand;
+use super::recipe::Recipes;
+use super::view::Run;
+use super::words::Words;
+
+/// Where a register's value is.
+#[derive(Clone, Copy)]
+pub(super) enum Held {
+    /// In its slot: a word for each element, or a chunk that stands for all if the operand is a splat.
+    Slot,
+    /// In its slot, a chunk that stands for all of this strip's elements.
+    Splat,
+    /// In a buffer, or among a contraction's sums: not copied, or computed right there.
+    Buffer(Run),
+}
+
+/// The memory of one strip's values.
+#[derive(Default)]
+pub(super) struct Registers {
+    pub(super) slots: Vec<Words>,
+    pub(super) held: Vec<Held>,
+    pub(super) indices: Vec<i64>,
+    pub(super) tested: Vec<i64>,
+    pub(super) values: Vec<i64>,
+    pub(super) recipes: Recipes,
+    /// The program whose constants are in their registers, by its address, and the run that it was in.
+    pub(super) ready: (usize, u64),
+}
+
+impl Registers {
+    /// Makes sure that there are `count` registers.
+    pub(super) fn reserve(&mut self, count: usize) {
+        if self.slots.len() < count {
+            self.slots.resize_with(count, Words::default);
+            self.slots.iter_mut().for_each(|slot| slot.reserve(STRIP));
+            self.held.resize(count, Held::Slot);
+        }
+        self.indices.resize(STRIP, 0);
+        self.tested.resize(STRIP, 0);
+    }
+
+    /// What an operator reads.
+    pub(super) fn arg(&self, operand: Operand) -> Arg<'_> {
+        let slot = &self.slots[operand.slot];
+        match &self.held[operand.slot] {
+            Held::Slot => Arg { words: slot, splat: operand.splat },
+            Held::Splat => Arg { words: slot, splat: true },
+            Held::Buffer(run) => Arg { words: run.words(), splat: operand.splat },
+        }
+    }
+
+    /// The first `len` words of a value; a splat is spread first.
+    pub(super) fn words(&mut self, operand: Operand, len: usize) -> &[u32] {
+        let held = self.held[operand.slot];
+        if let Held::Buffer(run) = &self.held[operand.slot] {
+            return &run.words()[..len];
+        }
+        let words = &mut self.slots[operand.slot];
+        if (operand.splat || matches!(held, Held::Splat)) && len > CHUNK {
+            let bits = words[0];
+            words[CHUNK..len].fill(bits);
+        }
+        &words[..len]
+    }
+}
