@@ -30,7 +30,7 @@ impl Callback for Watch {
             recall(a).total_cmp(&recall(b))
         });
         let hardest = hardest.map_or_else(|| "none".to_owned(), |digit| digit.to_string());
-        println!("          test accuracy {:.2} %, hardest digit {hardest}", 100.0 * test.accuracy);
+        println!("          {} accuracy {:.2} %, hardest digit {hardest}", test.part.name(), 100.0 * test.accuracy);
         if test.accuracy >= self.enough {
             run.stop(format!("{:.1} % is enough", 100.0 * self.enough));
         }

@@ -22,10 +22,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for folder in folders {
         let recording = Recording::open(Path::new(folder));
         let name = Path::new(folder).file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
-        for ((tag, what), color) in
-            [("epoch/accuracy", "while learning"), ("accuracy/test", "held out")].into_iter().zip(COLORS)
+        let series = |tag: &str| recording.series.get(tag);
+        let held_out = series("accuracy/validation").or_else(|| series("accuracy/test"));
+        for ((series, what), color) in
+            [(series("epoch/accuracy"), "while learning"), (held_out, "held out")].into_iter().zip(COLORS)
         {
-            let Some(series) = recording.series.get(tag) else { continue };
+            let Some(series) = series else { continue };
             lines.push(ChartLine {
                 label: format!("{name}, {what}"),
                 color,

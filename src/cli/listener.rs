@@ -102,8 +102,7 @@ impl Listener {
                 joules,
                 ..
             }) => {
-                let width = self.epochs.to_string().len();
-                let epoch = format!("epoch {epoch:>width$}/{}  {}", self.epochs, learned("loss", *mean, *accuracy));
+                let epoch = format!("{}  {}", self.epoch(*epoch), learned("loss", *mean, *accuracy));
                 let mut cost = format!("  {} samples/s", thousands(*samples_per_second as usize));
                 if let Some(joules) = joules {
                     cost += &format!("  {}", energy(*joules));
@@ -113,8 +112,8 @@ impl Listener {
                 }
                 self.epoch_line = Some((epoch, cost));
             }
-            Event::Evaluated { test, .. } => {
-                let line = self.evaluated(test);
+            Event::Evaluated { test, epoch, mid_epoch, .. } => {
+                let line = self.evaluated(test, (!mid_epoch).then_some(*epoch));
                 self.message(&line);
             }
             Event::Paused => self.message("paused"),
@@ -124,6 +123,10 @@ impl Listener {
             Event::Saved { path } => self.saved = Some(path.clone()),
             Event::Finished(end) => {
                 self.bar.finish_and_clear();
+                // its evaluation did not come to its end
+                if let Some((epoch, cost)) = self.epoch_line.take() {
+                    self.message(&(epoch + &cost));
+                }
                 if !end.completed {
                     self.message(BY_SIGNAL);
                 }
@@ -138,13 +141,21 @@ impl Listener {
         }
     }
 
-    /// The line of an epoch with its evaluation, or of that alone where it was asked for within an epoch.
-    fn evaluated(&mut self, test: &TestMetrics) -> String {
+    /// Which epoch of how many.
+    fn epoch(&self, epoch: usize) -> String {
+        let width = self.epochs.to_string().len();
+        format!("epoch {epoch:>width$}/{}", self.epochs)
+    }
+
+    /// The line of an epoch with its evaluation, or of that alone where it was asked for within an epoch, or another
+    /// process has told of the `epoch`.
+    fn evaluated(&mut self, test: &TestMetrics, epoch: Option<usize>) -> String {
         let iou = if test.by_iou { format!(" IoU {}", percent(test.mean.iou)) } else { String::new() };
         let tested = learned(test.part.name(), test.loss, test.accuracy) + &iou;
-        match self.epoch_line.take() {
-            Some((epoch, cost)) => format!("{epoch}  {tested}{cost}"),
-            None => tested,
+        match (self.epoch_line.take(), epoch) {
+            (Some((epoch, cost)), _) => format!("{epoch}  {tested}{cost}"),
+            (None, Some(epoch)) => format!("{}  {tested}", self.epoch(epoch)),
+            (None, None) => tested,
         }
     }
 
@@ -201,7 +212,7 @@ mod tests {
         let mut listener = Listener::new(true);
         listener.epochs = 15;
         listener.show(&Event::Epoch(epoch));
-        [listener.evaluated(&test), listener.evaluated(&test)]
+        [listener.evaluated(&test, Some(9)), listener.evaluated(&test, None)]
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn summary(summary: &Summary) -> String {
             let when = match summary.test_mid_epoch {
                 Some(step) => format!(", after step {}", thousands(step)),
                 None if summary.completed => String::new(),
-                None => ", after the last full epoch".to_owned(),
+                None => ", in the last evaluation".to_owned(),
             };
             let accuracy = percent(test.accuracy);
             let _ = match test.part {
@@ -63,8 +63,8 @@ pub(super) fn summary(summary: &Summary) -> String {
         let _ = writeln!(text, "skipped        {} in which something was not finite", counted(*skipped_steps, "step"));
     }
     let _ = writeln!(text, "saved in       {}", summary.folder.display());
-    if judged_by == HeldOut::Validation {
-        let _ = writeln!(text, "not tested yet brasa eval {}", shell_word(&summary.folder));
+    if summary.completed && judged_by == HeldOut::Validation {
+        let _ = writeln!(text, "test part      left to: brasa eval {}", shell_word(&summary.folder));
     }
     text
 }
@@ -211,7 +211,7 @@ mod tests {
         let said = |completed, test_mid_epoch| summary(&Summary { completed, test_mid_epoch, ..ended(0.75) });
         for (completed, step, when) in [
             (true, None, ""),
-            (false, None, ", after the last full epoch"),
+            (false, None, ", in the last evaluation"),
             (false, Some(1234), ", after step 1,234"),
             (true, Some(1234), ", after step 1,234"),
         ] {

@@ -247,6 +247,7 @@ mod tests {
         news.line(&line(Kind::Train), Some(2.5));
         news.line(&line(Kind::Epoch), None);
         news.line(&line(Kind::Test), None);
+        news.line(&Line { step: 11, ..line(Kind::Validation) }, None);
         let mut recording = Recording::default();
         recording.apply(news);
         let value = |tag: &str| recording.series[tag].last().map(|point| (point.step, point.epoch, point.value));
@@ -273,6 +274,9 @@ mod tests {
         ];
         for (tag, expected) in test {
             assert_eq!(value(tag), Some((10, 3.0, expected)), "{tag}");
+        }
+        for (tag, expected) in test.into_iter().filter(|(tag, _)| tag.contains("test")) {
+            assert_eq!(value(&tag.replace("test", "validation")), Some((11, 3.0, expected)), "{tag}");
         }
         assert_eq!(recording.series.len(), TAGS.len());
     }

@@ -48,7 +48,8 @@ pub struct Recording {
     /// Numbers by tag: of our own runs `loss/train`, `loss/test`, `accuracy/train`, `accuracy/test`, `learning_rate`,
     /// `gradient_norm`, `samples_per_second`, `memory_bytes`, `epoch/loss`, `epoch/accuracy`, `epoch/skipped_steps`,
     /// `epoch/loss_scale`, `epoch/joules`, `test/mean_iou`, `test/mean_f1`, `test/mean_precision`, `test/mean_recall`,
-    /// `test/micro_f1`, `test/perplexity`, `test/top5` from `metrics.jsonl`, all else from event files.
+    /// `test/micro_f1`, `test/perplexity`, `test/top5` (of runs that are judged by a validation part, with `validation`
+    /// in place of `test`) from `metrics.jsonl`, all else from event files.
     pub series: BTreeMap<String, Series>,
     /// Histograms by tag, at most 200 of each, evenly spaced.
     pub histograms: BTreeMap<String, Vec<RecordedHistogram>>,

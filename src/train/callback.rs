@@ -61,7 +61,7 @@ pub trait Callback: Send {
         Ok(())
     }
 
-    /// An epoch begins; the first is number 1.
+    /// An epoch begins, or goes on in a run that was resumed; the first is number 1.
     ///
     /// # Errors
     /// The callback's own, which ends the run.
@@ -87,7 +87,7 @@ pub trait Callback: Send {
         Ok(())
     }
 
-    /// An epoch is complete.
+    /// An epoch is complete; its evaluation follows. A run that goes on with that does not say so again.
     ///
     /// # Errors
     /// The callback's own, which ends the run.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::rates::checked_factor;
 
-/// A handle to a run that is going on, shared between threads. What is asked for happens after the step, or the
-/// batch of an evaluation, that is under way.
+/// A handle to a run that is going on, shared between threads. What is asked for happens after the step that is under
+/// way, or after the batch of the evaluation behind an epoch. One that was asked for goes on to its end, unless the run is
+/// to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     shared: Arc<Shared>,
@@ -75,7 +76,7 @@ impl Control {
         self.shared.saves.load(Ordering::Acquire)
     }
 
-    /// Asks for an evaluation, beside those after each epoch.
+    /// Asks for an evaluation, beside those after each epoch; one of these that is under way is what is asked for.
     pub fn evaluate(&self) {
         self.shared.evaluate.store(true, Ordering::Relaxed);
         self.shared.wake();

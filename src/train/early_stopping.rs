@@ -91,7 +91,8 @@ impl EarlyStopping {
 
     /// Puts the weights of the best evaluation back when it ends the run, so that they are the ones saved; Keras'
     /// `restore_best_weights`. Until then they are in the run's folder, as `early-stopping.safetensors`, or with the name
-    /// of what it goes by: two may watch a run if they go by different ones. A run that ends otherwise keeps its last weights. The optimizer's state stays that of the last step.
+    /// of what it goes by: two may watch a run if they go by different ones. A run that ends otherwise keeps its last
+    /// weights. The optimizer's state stays that of the last step.
     #[must_use]
     pub fn restore_best(mut self) -> Self {
         self.restores = true;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::data::{Batch, OpenOptions, Pipeline, Skipped, Split};
+use crate::data::{self, Batch, OpenOptions, Pipeline, Skipped, Split};
 use crate::error::{Error, Result};
 use crate::nn;
 use crate::units::some;
@@ -15,7 +15,7 @@ use super::event::{HeldOut, TestMetrics};
 use super::learner::{Evaluated, Learner};
 use super::record::RunRecord;
 use super::scores::Confusion;
-use super::trainer::{batched, open, open_with};
+use super::trainer::batched;
 
 /// How good a model is, as a whole and class by class.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -31,17 +31,17 @@ pub struct Judged {
     pub skipped: Skipped,
 }
 
-/// Judges the weights in the file `weights` by the test part of `config`'s data, with its model and precision, on its
-/// device.
+/// Judges the weights in the file `weights` by a part of `config`'s data, with its model and precision, on its device.
+/// The validation part is the one that `config` holds out, where the data have none of their own.
 ///
 /// # Errors
 /// If the settings, the data, the device or the weights are not what they should be.
-pub fn evaluate(config: Config, weights: &Path) -> Result<Judged> {
-    evaluate_for(config, weights, None, Asked::default())
+pub fn evaluate(config: Config, weights: &Path, part: HeldOut) -> Result<Judged> {
+    evaluate_for(config, weights, None, Asked { part, quantize: false })
 }
 
 /// What an evaluation is asked for beside the weights.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Asked {
     /// By which part of the data.
     pub(crate) part: HeldOut,
@@ -58,12 +58,8 @@ pub(crate) fn evaluate_for(
     asked: Asked,
 ) -> Result<Judged> {
     // a cache is of use to who reads samples more than once
-    let mut config =
+    let config =
         Config { ema: None, weights: None, skip_weights: Vec::new(), accumulate: 1, cache: false, ..config.resolve()? };
-    if asked.part == HeldOut::Test {
-        // the test part is the same with and without it
-        config.validation = None;
-    }
     if config.device.as_deref() == Some(AUTO) {
         let message = "device is `auto`, which tries steps of a training: for an evaluation take best, cpu, gpu, gpu:N or part \
                        of a name (see `brasa devices`)";
@@ -72,7 +68,7 @@ pub(crate) fn evaluate_for(
     let device = open_first(config.device.as_deref())?;
     let data = match learned {
         Some(learned) => in_form(&config, learned)?,
-        None => open(&config)?,
+        None => open(&config, &config.open_options())?,
     };
     let data = batched(data, &config)?;
     let part = match asked.part {
@@ -101,13 +97,24 @@ pub(crate) fn evaluate_for(
     Ok(Judged { test, classes, confusion: evaluated.confusion, skipped })
 }
 
-/// The data that `config` names, in the form of those that `learned` is about.
+/// The data that `config` names; a validation part of their own comes before one that is held out.
+fn open(config: &Config, options: &OpenOptions) -> Result<Split<Pipeline>> {
+    let data = data::open(&config.dataset, options)?;
+    let held_out = config.validation.filter(|_| data.validation.is_none());
+    let data = match held_out {
+        Some(percent) => data.with_validation(percent),
+        None => data,
+    };
+    Ok(data.map(Pipeline::new))
+}
+
+/// The same in the form of those that `learned` is about.
 fn in_form(config: &Config, learned: &RunRecord) -> Result<Split<Pipeline>> {
     let own = config.open_options();
     let is_other = learned.start.dataset != config.dataset.to_string();
     // a file of the same name may have been written anew
     let options = OpenOptions { any_size: own.any_size || is_other, columns: learned.input.columns(), ..own };
-    let data = open_with(config, &options)?;
+    let data = open(config, &options)?;
     let of = data.test.description();
     if of.classes != learned.classes {
         let (name, own, learned) = (&of.name, some(&of.classes), some(&learned.classes));

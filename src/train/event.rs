@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::Split;
 use crate::runtime::Forecast;
 use crate::units::bytes;
 
@@ -193,6 +194,11 @@ pub enum HeldOut {
 }
 
 impl HeldOut {
+    /// What a model is judged by while it learns from these.
+    pub fn of<D>(data: &Split<D>) -> Self {
+        if data.validation.is_some() { Self::Validation } else { Self::Test }
+    }
+
     /// `validation` or `test`.
     pub fn name(self) -> &'static str {
         match self {

@@ -23,7 +23,7 @@ use super::length::Length;
 use super::rates::Rates;
 use super::record::RunRecord;
 use super::run::{BEST, Run, WEIGHTS};
-use super::{Config, Control, Environment, Event, MemoryNeed, Summary, TensorBoard};
+use super::{Config, Control, Environment, Event, HeldOut, MemoryNeed, Summary, TensorBoard};
 
 /// A run that is ready to start: settings checked, data and device open, model made, folder there.
 ///
@@ -127,7 +127,8 @@ impl Trainer {
     /// ```
     ///
     /// # Errors
-    /// As [`Trainer::new`], but for opening the data.
+    /// As [`Trainer::new`], but for opening the data; and if `config` has a part of them held out for validation, which
+    /// is for the data to say.
     pub fn with_data(config: Config, data: Split<Pipeline>) -> Result<Self> {
         Self::prepared(Prepared::new(of_program(config, &data)?, &|_| Ok(data.clone()), &Control::default())?)
     }
@@ -176,7 +177,12 @@ impl Trainer {
     fn resumed(folder: &Path, mut config: Config, open: &Open<'_>, control: &Control) -> Result<Self> {
         RunFolder::check_ended(folder)?;
         // these say where the run lies and how it began, which nothing can change any more
-        if let Ok(Config { out, name, weights, skip_weights, .. }) = Self::config_of(folder) {
+        if let Ok(Config { out, name, weights, skip_weights, validation, .. }) = Self::config_of(folder) {
+            if validation != config.validation {
+                let message =
+                    "validation: the run goes on with the parts that it began with: omit it, or begin a new run";
+                return Err(Error::Config(message.into()));
+            }
             config = Config { out, name, weights, skip_weights, ..config };
         }
         // the checkpoint has all weights; the file that the run began with may be gone
@@ -189,7 +195,7 @@ impl Trainer {
             let message = format!("epochs is {asked}, but {begun} have begun: give --epochs of at least {begun}");
             return Err(Error::Config(message));
         }
-        check_classes(folder, prepared.data.train.description())?;
+        check_learned(folder, &prepared.data)?;
         let environment = Environment::new(&prepared.devices, prepared.config.precision);
         if environment != progress.environment {
             let message = "the checkpoint was written with another device, driver or build: bits will differ";
@@ -290,13 +296,28 @@ impl Trainer {
     }
 }
 
-/// An error if the run in `folder` has learned other classes than there are now: each would be taken for another.
-fn check_classes(folder: &Path, now: &Description) -> Result<()> {
-    let Some(learned) = RunRecord::of(folder)?.filter(|learned| learned.classes != now.classes) else { return Ok(()) };
-    let (name, own, learned) = (&now.name, some(&now.classes), some(&learned.classes));
-    let message =
-        format!("`{name}` has the classes {own}, but the run has learned {learned}: go on with data of these");
-    Err(Error::Config(message))
+/// An error if the run in `folder` has learned other classes than there are now, as each would be taken for another; or
+/// if it was judged by another part, whose scores say nothing of this one's.
+fn check_learned(folder: &Path, data: &Split<Pipeline>) -> Result<()> {
+    let Some(record) = RunRecord::of(folder)? else { return Ok(()) };
+    let now = data.train.description();
+    let name = &now.name;
+    if record.classes != now.classes {
+        let (own, learned) = (some(&now.classes), some(&record.classes));
+        let message =
+            format!("`{name}` has the classes {own}, but the run has learned {learned}: go on with data of these");
+        return Err(Error::Config(message));
+    }
+    let (before, now) = (record.start.judged_by(), HeldOut::of(data));
+    if before != now {
+        let (before, now) = (before.name(), now.name());
+        let message = format!(
+            "the run was judged by a {before} part, and `{name}` would have it judged by a {now} part: go on with the parts that \
+             it began with, or begin a new run with its weights"
+        );
+        return Err(Error::Config(message));
+    }
+    Ok(())
 }
 
 impl Prepared {

@@ -14,7 +14,7 @@ use crate::error::{Error, Result, panic_message};
 use crate::runs::{Recording, place};
 use crate::train::{Config, Control, Event, Summary, Trainer};
 
-/// How long a run may take to save; it does so between two steps.
+/// How long a run may take to save; it does so between two steps, or two batches of an evaluation.
 const SAVING: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often the window hears how far a transfer is.

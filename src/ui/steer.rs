@@ -200,15 +200,13 @@ impl Steering {
             (Some(Err(NoEnd::Stopped(what))), _) => text.f("The run did not begin: {}", &[what]),
             (Some(Ok(summary)), _) => {
                 let score = summary.test.map(|test| format!("{:.2} %", 100.0 * test.score())).unwrap_or_default();
-                let [stopped, done] = match summary.test.map(|test| test.part) {
-                    Some(HeldOut::Validation) => {
-                        ["Stopped: {}. Validation score {}", "Done. Validation score {}, saved in {}"]
-                    }
-                    _ => ["Stopped: {}. Test score {}", "Done. Test score {}, saved in {}"],
+                let score = match summary.test.map(|test| test.part) {
+                    Some(HeldOut::Validation) => text.f("Validation score {}", &[&score]),
+                    _ => text.f("Test score {}", &[&score]),
                 };
                 match (&summary.stopped, summary.completed) {
-                    (Some(reason), _) => text.f(stopped, &[reason, &score]),
-                    (None, true) => text.f(done, &[&score, &summary.folder.display()]),
+                    (Some(reason), _) => text.f("Stopped: {}. {}", &[reason, &score]),
+                    (None, true) => text.f("Done. {}, saved in {}", &[&score, &summary.folder.display()]),
                     (None, false) => text.f("Stopped and saved in {}", &[&summary.folder.display()]),
                 }
             }

@@ -77,13 +77,30 @@ fn a_validation_part_leaves_the_test_part_to_evaluations() {
     for words in ["1,150 training, 288 validation and 359 test samples", "  validation 0."] {
         assert!(plain.stderr.contains(words), "`{words}` is missing in: {}", plain.stderr);
     }
-    for words in [" for validation)", "not tested yet brasa eval "] {
+    for words in [" for validation)", "test part      left to: brasa eval "] {
         assert!(plain.stdout.contains(words), "`{words}` is missing in: {}", plain.stdout);
     }
     let plain = brasa(&short(out.path(), &["--name", "plain"]));
     assert!(!plain.stdout.contains("validation") && !plain.stderr.contains("validation"), "{}", plain.stdout);
     let plain = out.path().join("plain");
     refuses(&["eval", text(&plain), "--part", "validation"], 2, &["`digits` has no validation part", "--validation"]);
+    refuses(&["--no-ui", "--resume", text(&plain), "--validation", "20"], 2, &["the parts that it began with"]);
+    // of other data their own part comes before one that is held out
+    let pictures = out.path().join("pictures");
+    let data = digits().expect("they are the program's");
+    for (part, first) in [("train", 0), ("val", 100), ("test", 200)] {
+        for index in first..first + 50 {
+            let (picture, class) = digit(&data.train, index);
+            let folder = pictures.join(part).join(class.to_string());
+            std::fs::create_dir_all(&folder).expect("writable");
+            picture.save(folder.join(format!("{index}.png"))).expect("writable");
+        }
+    }
+    let other = format!("folder:{}", text(&pictures));
+    let validated = judged(&["--part", "validation", "--dataset", &other]);
+    assert_eq!((&validated["part"], &validated["samples"]), (&"validation".into(), &50.into()));
+    let words = ["has a validation part of its own"];
+    refuses(&short(out.path(), &["--dataset", &other, "--validation", "10"]), 2, &words);
     refuses(&short(out.path(), &["--validation", "91"]), 2, &["validation is 91", "at most 90"]);
 }
 

@@ -76,3 +76,24 @@ fn the_weights_of_the_best_evaluation_come_back() {
         assert_ne!(weights(&last), weights(&first));
     }
 }
+
+#[test]
+fn two_that_go_by_different_measures_go_on_where_they_stood() {
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let settings = |name: &str, epochs| settings(name, out.path(), epochs, None);
+    // the one counts evaluations that are no better, the other one meets better ones only
+    let add = |trainer: &mut Trainer| {
+        trainer.add_callback(EarlyStopping::new(3).min_delta(1e3));
+        trainer.add_callback(EarlyStopping::new(3).monitor(Monitor::Accuracy));
+    };
+    let train = |mut trainer: Trainer| {
+        add(&mut trainer);
+        run(trainer)
+    };
+    let whole = train(Trainer::new(settings("whole", 9)).expect("good settings"));
+    let first = train(Trainer::new(settings("parts", 2)).expect("good settings"));
+    assert_eq!(first.stopped, None);
+    let rest = train(Trainer::resume(&first.folder, settings("parts", 9)).expect("a checkpoint"));
+    assert_eq!((rest.steps, &rest.stopped), (whole.steps, &whole.stopped));
+    assert_eq!(whole.stopped.as_deref(), Some("the test loss has not become better for 3 epochs"));
+}

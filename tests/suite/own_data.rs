@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use brasa::data::{Dataset, DatasetName, Description, InMemory, On, Pipeline, Sample, Split, digits};
-use brasa::train::{Config, Control, Event, ModelName, Summary, Trainer, evaluate};
+use brasa::train::{Config, Control, Event, HeldOut, ModelName, Summary, Trainer, evaluate};
 use brasa::{Device, Error, Result};
 
 use crate::common;
@@ -59,7 +59,8 @@ fn a_run_on_data_of_a_program_goes_on_with_them_and_with_no_others() {
             assert_eq!(config.dataset, DatasetName::Program("digits".into()));
 
             let refused = Trainer::resume(&folder, config.clone()).expect_err("these are not known by name");
-            let judged = evaluate(config.clone(), &folder.join("model.safetensors")).expect_err("nor here");
+            let judged =
+                evaluate(config.clone(), &folder.join("model.safetensors"), HeldOut::Test).expect_err("nor here");
             for error in [refused, judged] {
                 let says = error.to_string();
                 assert!(matches!(error, Error::Config(_)) && says.contains("resume_with_data"), "{says}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use brasa::formats::tensorboard::{EventWriter, Histogram};
 use brasa::runs::{Point, RecordedState, Recording, Series, Watcher, XAxis, find};
 use brasa::train::record::{Kind, Line, Sheet};
-use brasa::train::{Config, Confusion, Control, Event, ModelName, Trainer};
+use brasa::train::{Config, Confusion, Control, Event, HeldOut, ModelName, Trainer};
 use serde_json::Value;
 
 fn folder() -> tempfile::TempDir {
@@ -174,6 +174,37 @@ fn a_run_of_our_own_tells_all_there_is() {
     assert!((last("test/mean_iou").value - test.mean.iou).abs() < 1e-9);
     let best = summary.best.expect("an evaluation").score();
     assert!(recording.best().is_some_and(|score| (score - best).abs() < 1e-9));
+}
+
+#[test]
+fn a_run_that_is_judged_by_a_validation_part_says_so() {
+    let out = folder();
+    let config = Config {
+        model: ModelName::new("mlp").expect("a model of that name"),
+        epochs: 2,
+        validation: Some(20),
+        device: Some("cpu".into()),
+        out: out.path().into(),
+        ..Config::default()
+    };
+    let mut trainer = Trainer::new(config).expect("good settings");
+    trainer.add_tensorboard();
+    let summary = trainer.run(&Control::default(), &mut |_| {}).expect("a run");
+    let best = summary.best.expect("an evaluation");
+    assert_eq!((best.part, best.samples), (HeldOut::Validation, 288));
+    let close = |value: Option<f64>, expected: f64| value.is_some_and(|value| (value - expected).abs() < 1e-9);
+    let check = |recording: &Recording, losses: usize| {
+        assert_eq!(recording.series["loss/validation"].len(), losses);
+        assert!(recording.series.keys().all(|tag| !tag.contains("test")), "{:?}", recording.series.keys());
+    };
+    let recording = Recording::open(&summary.folder);
+    check(&recording, 2);
+    assert!(close(recording.best(), best.score()), "{:?}", recording.best());
+    let least = summary.test.expect("an evaluation").loss.min(best.loss);
+    assert!(close(recording.least_loss(), least), "{:?}", recording.least_loss());
+    // TensorBoard's files alone
+    fs::remove_file(summary.folder.join("metrics.jsonl")).expect("it is there");
+    check(&Recording::open(&summary.folder), 2);
 }
 
 #[test]

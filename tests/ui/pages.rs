@@ -31,7 +31,7 @@ fn every_page_is_reached_by_its_tab_and_says_something() {
         ("Predictions", "after step"),
         ("Devices", "Measure its limits"),
         ("Benchmark", "Measure all devices"),
-        ("Runs", "best score"),
+        ("Runs", "best loss"),
         ("About", "Portuguese for ember"),
     ];
     for (tab, content) in contents {

@@ -27,7 +27,7 @@ impl Run<'_> {
         self.call_in(mid_epoch, |callback, run| callback.on_test_begin(run))?;
         self.trainer.learner.refresh_average()?;
         let data = &self.trainer.data;
-        let part = if data.validation.is_some() { HeldOut::Validation } else { HeldOut::Test };
+        let part = HeldOut::of(data);
         let mut batches = data.judged_by().start()?;
         let mut samples = 0;
         for number in 1.. {

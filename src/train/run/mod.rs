@@ -263,7 +263,7 @@ impl<'a> Run<'a> {
             // it comes now
             control.take_evaluate();
             if !self.evaluate(false, control)? {
-                return Ok(End::Interrupted);
+                return Ok(self.requests.stop.take().map_or(End::Interrupted, End::Stopped));
             }
             (self.epoch, self.sums, self.samples_before) = (self.epoch + 1, EpochSums::default(), 0);
             self.epoch_told = false;

@@ -114,9 +114,9 @@ impl Recorder {
     fn name(&self, place: Place) -> String {
         match place {
             Place::Loader(Part::Train, number) => format!("loader {}", number + 1),
-            Place::Loader(Part::Test, number) => format!("test loader {}", number + 1),
+            Place::Loader(Part::Test, number) => format!("evaluation loader {}", number + 1),
             Place::Batches(Part::Train) => "batches".into(),
-            Place::Batches(Part::Test) => "test batches".into(),
+            Place::Batches(Part::Test) => "evaluation batches".into(),
             Place::Upload => "upload".into(),
             Place::Device => self.device.clone(),
             Place::Host => "host".into(),

@@ -13,7 +13,7 @@ use brasa::models::{ModelSpec, create};
 use brasa::nn::{LoadOptions, Mode, Module, load_weights};
 use brasa::train::record::{self, Kind, Line, RunState, Status};
 use brasa::train::{
-    Callback, Config, Confusion, Context, Control, Event, ModelName, Precision, StepMetrics, Summary, Trainer,
+    Callback, Config, Confusion, Context, Control, Event, HeldOut, ModelName, Precision, StepMetrics, Summary, Trainer,
     evaluate, forecast,
 };
 use brasa::{DType, Device, Result, Tensor};
@@ -268,7 +268,8 @@ fn pixels_are_learned_and_counted_one_by_one() {
         assert!(test.by_iou && test.score() == test.mean.iou, "{test:?}");
 
         // the same count by hand, from the model's answers to each picture
-        let judged = evaluate(config.clone(), &summary.folder.join("model.safetensors")).expect("weights");
+        let judged =
+            evaluate(config.clone(), &summary.folder.join("model.safetensors"), HeldOut::Test).expect("weights");
         let data = brasa::data::open(&config.dataset, &config.open_options()).expect("they are drawn").test;
         let of = data.description().clone();
         let spec = ModelSpec { input: of.shape.clone(), classes: of.classes.len(), seed: 0 };

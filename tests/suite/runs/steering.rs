@@ -222,15 +222,15 @@ fn a_run_that_pauses_saves_and_evaluates_learns_the_same_bits() {
     }
 }
 
-/// Asks for something before the third batch of an evaluation, once.
-struct InEvaluation<F>(Option<F>);
+/// Asks for something before the third batch of the evaluation of this number, from 1.
+struct InEvaluation<F>(usize, F);
 
-impl<F: FnOnce() + Send> Callback for InEvaluation<F> {
+impl<F: Fn() + Send> Callback for InEvaluation<F> {
     fn on_test_batch_begin(&mut self, _run: &mut Context<'_>, batch: usize) -> Result<()> {
-        if batch == 3
-            && let Some(ask) = self.0.take()
-        {
-            ask();
+        self.0 -= usize::from(batch == 3 && self.0 > 0);
+        if batch == 3 && self.0 == 0 {
+            (self.1)();
+            self.0 = usize::MAX;
         }
         Ok(())
     }
@@ -243,23 +243,68 @@ fn a_run_that_is_stopped_in_an_evaluation_begins_it_anew() {
         let config = |name: &str| Config {
             schedule: "plateau:patience=0".parse().expect("a schedule"),
             patience: Some(50),
+            ema: Some(0.9),
             name: Some(name.into()),
             ..settings(&device, out.path())
         };
-        let whole = run(config("whole")).0;
-        let control = Control::default();
-        let mut trainer = Trainer::new(config("broken")).expect("good settings");
-        let asked = control.clone();
-        trainer.add_callback(InEvaluation(Some(move || asked.stop())));
-        let stopped = trainer.run(&control, &mut |_| {}).expect("a run");
-        assert!(!stopped.completed && stopped.test.is_none() && stopped.steps == 23, "{stopped:?}");
-        let resumed = train(Trainer::resume(&stopped.folder, config("broken")).expect("a checkpoint")).0;
-        assert_eq!(weights(&resumed), weights(&whole), "{device:?}");
         let told = |run: &Summary| -> Vec<_> {
             lines(&run.folder).iter().map(|line| (line.kind, line.step, line.loss, line.accuracy, line.lr)).collect()
         };
-        assert_eq!(told(&resumed), told(&whole), "{device:?}");
+        let whole = run(config("whole")).0;
+        for epoch in [1, 2] {
+            let config = || config(&format!("broken in {epoch}"));
+            let control = Control::default();
+            let mut trainer = Trainer::new(config()).expect("good settings");
+            let asked = control.clone();
+            trainer.add_callback(InEvaluation(epoch, move || asked.stop()));
+            let stopped = trainer.run(&control, &mut |_| {}).expect("a run");
+            assert!(!stopped.completed && stopped.steps == 23 * epoch, "{stopped:?}");
+            assert_eq!(stopped.test.is_some(), epoch == 2, "that of the epoch before");
+            let resumed = train(Trainer::resume(&stopped.folder, config()).expect("a checkpoint")).0;
+            assert_eq!(weights(&resumed), weights(&whole), "{device:?}");
+            assert_eq!(told(&resumed), told(&whole), "{device:?}");
+        }
     }
+}
+
+#[test]
+fn a_stop_ends_an_evaluation_that_was_asked_for() {
+    let (out, device) = (folder(), Device::cpu());
+    let control = Control::default();
+    let mut trainer = Trainer::new(settings(&device, out.path())).expect("good settings");
+    let asked = control.clone();
+    trainer.add_callback(InEvaluation(1, move || asked.stop()));
+    let asked = control.clone();
+    let summary = trainer
+        .run(&control, &mut |event| {
+            if matches!(event, Event::Step(StepMetrics { step: 5, .. })) {
+                asked.evaluate();
+            }
+        })
+        .expect("a run");
+    assert!(!summary.completed && summary.test.is_none() && summary.steps < 10, "{summary:?}");
+}
+
+/// Wants the end at the end of the first epoch.
+struct Enough;
+
+impl Callback for Enough {
+    fn on_epoch_end(&mut self, run: &mut Context<'_>, _epoch: &EpochMetrics) -> Result<()> {
+        run.stop("enough");
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_callback_has_said_counts_in_an_evaluation_that_is_stopped() {
+    let (out, device) = (folder(), Device::cpu());
+    let control = Control::default();
+    let mut trainer = Trainer::new(settings(&device, out.path())).expect("good settings");
+    let asked = control.clone();
+    trainer.add_callback(Enough);
+    trainer.add_callback(InEvaluation(1, move || asked.stop()));
+    let summary = trainer.run(&control, &mut |_| {}).expect("a run");
+    assert_eq!((summary.completed, summary.stopped.as_deref(), summary.steps), (true, Some("enough"), 23));
 }
 
 #[test]
@@ -270,7 +315,7 @@ fn a_run_that_pauses_in_an_evaluation_saves_there_and_learns_the_same_bits() {
     let control = Control::default();
     let mut trainer = Trainer::new(config("paused")).expect("good settings");
     let asked = control.clone();
-    trainer.add_callback(InEvaluation(Some(move || asked.pause())));
+    trainer.add_callback(InEvaluation(1, move || asked.pause()));
     let (mut events, asked) = (Vec::new(), control.clone());
     let paused = trainer.run(&control, &mut |event| {
         match event {

@@ -8,6 +8,7 @@ use super::{Id, Value};
 /// The longest name of a class, or of its module.
 const MAX_NAME: usize = 256;
 
+/// What a program has left to read, and what it has made so far.
 pub(super) struct Machine<'a> {
     rest: &'a [u8],
     values: Vec<Value>,

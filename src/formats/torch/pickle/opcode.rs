@@ -1,5 +1,5 @@
-//! Instructions by their names in CPython's `Lib/pickletools.py`; those of protocols 0 and 1 are left out, which
-//! `torch.save` does not write.
+//! Instructions by their names in CPython's `Lib/pickletools.py`. Those of protocol 0 whose arguments are lines of text
+//! are left out, but for `GLOBAL`: `torch.save` does not write them.
 
 pub(super) const PROTO: u8 = 0x80;
 pub(super) const FRAME: u8 = 0x95;

@@ -8,7 +8,7 @@ use crate::runs::Recording;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Family {
     pub(super) name: String,
-    /// Tags with what tells them apart (`train`, `test`), which is empty if there is only one.
+    /// Tags with what tells them apart (`train`, `validation`, `test`), which is empty if there is only one.
     pub(super) tags: Vec<(String, &'static str)>,
 }
 

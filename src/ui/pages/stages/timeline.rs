@@ -174,9 +174,9 @@ fn lane_name(text: Text, name: &str) -> String {
     let numbered = name.rsplit_once(' ').filter(|(_, number)| number.parse::<u32>().is_ok());
     match (name, numbered) {
         (_, Some(("loader", number))) => text.f("loader {}", &[&number]),
-        (_, Some(("test loader", number))) => text.f("test loader {}", &[&number]),
+        (_, Some(("evaluation loader", number))) => text.f("evaluation loader {}", &[&number]),
         ("batches", _) => text.t("batches").to_owned(),
-        ("test batches", _) => text.t("test batches").to_owned(),
+        ("evaluation batches", _) => text.t("evaluation batches").to_owned(),
         ("upload", _) => text.t("upload").to_owned(),
         ("host", _) => text.t("host").to_owned(),
         // a device's own name
@@ -235,9 +235,9 @@ mod tests {
     #[test]
     fn lanes_are_named_in_the_users_language() {
         use crate::ui::Language;
-        let said = ["loader 2", "test loader 1", "batches", "gpu:0", "my loader 3"];
+        let said = ["loader 2", "evaluation loader 1", "batches", "gpu:0", "my loader 3"];
         assert_eq!(said.map(|name| lane_name(Text(Language::English), name)), said);
-        let portuguese = ["carregador 2", "carregador de teste 1", "lotes", "gpu:0", "my loader 3"];
+        let portuguese = ["carregador 2", "carregador de avaliação 1", "lotes", "gpu:0", "my loader 3"];
         assert_eq!(said.map(|name| lane_name(Text(Language::Portuguese), name)), portuguese);
     }
 
