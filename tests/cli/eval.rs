@@ -74,7 +74,7 @@ fn a_validation_part_leaves_the_test_part_to_evaluations() {
     }
     assert_eq!((&tested["part"], &tested["samples"]), (&"test".into(), &359.into()));
     let plain = brasa(&short(out.path(), &["--name", "words", "--validation", "20"]));
-    for words in ["1,150 training, 288 validation and 359 test samples", "  validation 0."] {
+    for words in ["1,150 training, 288 validation and 359 test samples", " %  validation "] {
         assert!(plain.stderr.contains(words), "`{words}` is missing in: {}", plain.stderr);
     }
     for words in [" for validation)", "test part      left to: brasa eval "] {
