@@ -73,6 +73,7 @@ pub mod autodiff;
 pub mod bench;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod colors;
 mod cpu;
 pub mod custom;
 pub mod data;

@@ -212,6 +212,13 @@ impl ContractKernel {
         self.counts.map(|count| axes.by_ref().take(count).product())
     }
 
+    /// The type of what it multiplies, and how exactly it does so.
+    pub fn products(&self) -> (DType, MatmulPrecision) {
+        let is_half = |(tape, value): &(Tape, ValueId)| tape.instrs[*value].dtype == DType::F16;
+        let dtype = if is_half(&self.lhs) && is_half(&self.rhs) { DType::F16 } else { self.accumulator };
+        (dtype, self.precision)
+    }
+
     /// The range of axis numbers of group 0 (batch), 1 (m), 2 (n) or 3 (k).
     pub fn group(&self, group: usize) -> Range<usize> {
         let start: usize = self.counts[..group].iter().sum();

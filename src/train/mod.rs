@@ -53,7 +53,6 @@ pub use export::{Exported, ModelExport, export};
 pub use forecast::{RunForecast, forecast};
 pub use onnx_predictor::Preprocessing;
 #[cfg(feature = "cli")]
-pub(crate) use pictures::class_color;
 pub use predictor::{GivenPicture, PredictedPicture, Prediction, Predictor};
 #[cfg(feature = "cli")]
 pub(crate) use run::{BEST, WEIGHTS};

@@ -3,7 +3,8 @@
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder as _};
 
-use crate::data::{Batch, IGNORED};
+use crate::colors::class_color;
+use crate::data::Batch;
 
 /// A picture without larger levels is brightened.
 pub(super) const FEW: u8 = 64;
@@ -12,20 +13,6 @@ const BORDER: usize = 2;
 const RIGHT: [u8; 3] = [40, 170, 70];
 const WRONG: [u8; 3] = [220, 50, 40];
 const NEUTRAL: [u8; 3] = [90, 90, 90];
-
-/// Colours of classes, as far apart as ten can be (Tableau's).
-const COLORS: [[u8; 3]; 10] = [
-    [31, 119, 180],
-    [255, 127, 14],
-    [44, 160, 44],
-    [214, 39, 40],
-    [148, 103, 189],
-    [140, 86, 75],
-    [227, 119, 194],
-    [127, 127, 127],
-    [188, 189, 34],
-    [23, 190, 207],
-];
 
 /// `[height, width]`, and RGB pixels.
 pub(super) type Drawn = ([usize; 2], Vec<u8>);
@@ -105,11 +92,6 @@ pub(super) fn sheet(pixels: &[u8], [height, width, channels]: [usize; 3], column
 
 fn colored(classes: &[u8]) -> Vec<u8> {
     classes.iter().flat_map(|&class| class_color(class)).collect()
-}
-
-/// RGB of a class in a mask.
-pub(crate) fn class_color(class: u8) -> [u8; 3] {
-    if class == IGNORED { [0; 3] } else { COLORS[usize::from(class) % COLORS.len()] }
 }
 
 /// Pictures of `height` by `width` pixels with frames, `columns` in a row.

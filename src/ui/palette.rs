@@ -2,22 +2,8 @@
 
 use egui::{Color32, Ui, Visuals};
 
+use crate::colors::COLORS;
 use crate::stage::Stage;
-
-/// Colours of runs and of classes: Okabe and Ito's (2008), which most colour-blind people tell apart, then further
-/// ones.
-pub(super) const COLORS: [Color32; 10] = [
-    Color32::from_rgb(0, 114, 178),
-    Color32::from_rgb(230, 159, 0),
-    Color32::from_rgb(0, 158, 115),
-    Color32::from_rgb(213, 94, 0),
-    Color32::from_rgb(204, 121, 167),
-    Color32::from_rgb(86, 180, 233),
-    Color32::from_rgb(160, 130, 20),
-    Color32::from_rgb(140, 86, 190),
-    Color32::from_rgb(150, 190, 60),
-    Color32::from_rgb(190, 60, 60),
-];
 
 /// Good news, bad news, and neither.
 pub(super) const GOOD: Color32 = Color32::from_rgb(40, 165, 90);
@@ -26,9 +12,17 @@ pub(super) const WARN: Color32 = Color32::from_rgb(214, 150, 20);
 /// The colour of an ember.
 pub(super) const EMBER: Color32 = Color32::from_rgb(232, 96, 36);
 
-/// The `number`th colour, again from the start after ten.
+/// How many colours of runs there are.
+pub(super) const COUNT: usize = COLORS.len();
+
+/// The `number`th colour of a run, again from the start after ten.
 pub(crate) fn color(number: usize) -> Color32 {
-    COLORS[number % COLORS.len()]
+    rgb(COLORS[number % COLORS.len()])
+}
+
+/// A colour from its parts.
+pub(super) const fn rgb([red, green, blue]: [u8; 3]) -> Color32 {
+    Color32::from_rgb(red, green, blue)
 }
 
 /// A stage's colour: feeding in blues, the model in warm colours, the rest grey to green.
@@ -94,11 +88,11 @@ mod tests {
     fn words_in_any_colour_can_be_read() {
         assert!((contrast(Color32::WHITE, Color32::BLACK) - 21.0).abs() < 0.01);
         for visuals in [Visuals::dark(), Visuals::light()] {
-            for color in COLORS.into_iter().chain([GOOD, BAD, WARN, EMBER]).chain(Stage::ALL.map(of_stage)) {
+            for color in COLORS.map(rgb).into_iter().chain([GOOD, BAD, WARN, EMBER]).chain(Stage::ALL.map(of_stage)) {
                 assert!(contrast(readable_in(&visuals, color), visuals.panel_fill) >= 4.5, "{color:?}");
             }
         }
         let dark = Visuals::dark();
-        assert_eq!(readable_in(&dark, COLORS[1]), COLORS[1], "what can be read stays");
+        assert_eq!(readable_in(&dark, color(1)), color(1), "what can be read stays");
     }
 }

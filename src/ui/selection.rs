@@ -85,7 +85,7 @@ impl Selection {
     /// The first colour from `own` on that no run has which is drawn; of those that the fewest have if all are taken.
     fn free_color(&self, own: usize) -> Color32 {
         let uses = |color| self.runs.values().filter(|chosen| chosen.shown && chosen.color == color).count();
-        let colors = (0..palette::COLORS.len()).map(|further| palette::color(own + further));
+        let colors = (0..palette::COUNT).map(|further| palette::color(own + further));
         colors.min_by_key(|color| uses(*color)).unwrap_or(Color32::GRAY)
     }
 
@@ -111,7 +111,8 @@ impl Selection {
         let Some(chosen) = self.runs.get(run).filter(|chosen| chosen.shown != shown) else { return };
         // the colour that it has by itself may be another one's by now
         let others = shown && !chosen.by_hand;
-        let place = others.then(|| palette::COLORS.iter().position(|color| *color == chosen.color)).flatten();
+        let place =
+            others.then(|| (0..palette::COUNT).find(|&number| palette::color(number) == chosen.color)).flatten();
         let color = place.map_or(chosen.color, |place| self.free_color(place));
         self.runs.insert(run.to_owned(), Chosen { color, shown, by_hand: true });
     }
@@ -150,7 +151,7 @@ fn key(run: &Path) -> String {
 /// wherever these are: runs of other programs are often called `train` and `test` in one folder each.
 fn own_color(place: &Path) -> usize {
     let names = place.components().rev().take(2).map(|name| name.as_os_str().as_encoded_bytes());
-    (fnv_1a(names.flatten().copied()) % palette::COLORS.len() as u64) as usize
+    (fnv_1a(names.flatten().copied()) % palette::COUNT as u64) as usize
 }
 
 #[cfg(test)]

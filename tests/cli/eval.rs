@@ -84,7 +84,8 @@ fn a_validation_part_leaves_the_test_part_to_evaluations() {
     assert!(!plain.stdout.contains("validation") && !plain.stderr.contains("validation"), "{}", plain.stdout);
     let plain = out.path().join("plain");
     refuses(&["eval", text(&plain), "--part", "validation"], 2, &["`digits` has no validation part", "--validation"]);
-    refuses(&["--no-ui", "--resume", text(&plain), "--validation", "20"], 2, &["the parts that it began with"]);
+    let resumed = ["--no-ui", "--resume", text(&plain), "--epochs", "4", "--validation", "20"];
+    refuses(&resumed, 2, &["the parts that it began with"]);
     // of other data their own part comes before one that is held out
     let pictures = out.path().join("pictures");
     let data = digits().expect("they are the program's");

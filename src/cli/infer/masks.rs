@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use png::{BitDepth, ColorType, Encoder};
 
+use crate::colors::class_color;
 use crate::data::Resize;
 use crate::error::{Error, Result};
 use crate::files::{create_folder, file_in_the_way, write_new};
-use crate::train::class_color;
 
 /// What is said of a mask's name that is taken.
 const ALREADY: &str = "there is such a file already, and it stays: name another folder for the masks";

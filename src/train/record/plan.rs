@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::dtype::DType;
+use crate::matmul_precision::MatmulPrecision;
 use crate::stage::Stage;
 use crate::timing::TimeSource;
 
@@ -31,6 +33,9 @@ pub struct KernelRecord {
     pub writes: Vec<String>,
     /// Arithmetic operations.
     pub flops: u64,
+    /// Of a contraction, the type of what it multiplies, and how exactly it does so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub products: Option<(DType, MatmulPrecision)>,
     /// Bytes read and written once each.
     pub bytes: u64,
     /// Its WGSL text; empty where it cannot be written.

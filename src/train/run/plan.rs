@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::Result;
-use crate::plan::Plan;
+use crate::plan::{Body, Plan};
 use crate::timing::KernelTime;
 use crate::train::record::{KernelRecord, PLAN, PlanRecord};
 
@@ -57,6 +57,10 @@ fn record(plan: &Plan, texts: Vec<Option<String>>) -> PlanRecord {
             after,
             writes: kernel.values.iter().map(|(dtype, shape)| format!("{dtype} {shape}")).collect(),
             flops: kernel.flops,
+            products: match &kernel.body {
+                Body::Contract(kernel) => Some(kernel.products()),
+                Body::Loop(_) | Body::Routine(_) => None,
+            },
             bytes: kernel.bytes,
             wgsl: wgsl.unwrap_or_default(),
             milliseconds: None,

@@ -5,6 +5,7 @@ use egui::{
     Vec2, WidgetInfo, pos2,
 };
 
+use crate::bench::Peak;
 use crate::stage::Stage;
 use crate::train::record::{KernelRecord, PlanRecord};
 use crate::units::{bytes, thousands};
@@ -175,7 +176,10 @@ impl Graph {
                     let source = kernel.source.map_or("", |source| text.t(source.name()));
                     row(text.t("time"), format!("{time:.4} ms ({source})"));
                     let (gflops, gigabytes) = (kernel.flops as f64 / time * 1e-6, kernel.bytes as f64 / time * 1e-6);
-                    row("GFLOP/s", of_limit(text, gflops, peak.map(|peak| peak.gflops), ""));
+                    let most = |peak: &Peak| {
+                        kernel.products.map_or(peak.gflops, |(dtype, precision)| peak.gflops_of(dtype, precision))
+                    };
+                    row("GFLOP/s", of_limit(text, gflops, peak.as_ref().map(most), ""));
                     row("GB/s", of_limit(text, gigabytes, peak.map(|peak| peak.gigabytes), text.t("from caches")));
                     if peak.is_none() {
                         row("", text.t("the device's limits are measured on the page Devices").to_owned());
@@ -302,6 +306,7 @@ mod tests {
             after: Vec::new(),
             writes: Vec::new(),
             flops: 0,
+            products: None,
             bytes: 0,
             wgsl: String::new(),
             milliseconds: None,

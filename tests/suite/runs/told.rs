@@ -6,8 +6,8 @@ use brasa::data::{Dataset, IGNORED, Pipeline, Sample, Split, Target, Values};
 use brasa::models::{ModelSpec, create};
 use brasa::nn::Mode;
 use brasa::train::record::{self, Kind, PlanRecord, Predictions, RunRecord, RunState, Status};
-use brasa::train::{Callback, Config, Context, Control, ModelName, Predictor, StepMetrics, Trainer};
-use brasa::{Device, Error, Result, Stage, Tensor};
+use brasa::train::{Callback, Config, Context, Control, ModelName, Precision, Predictor, StepMetrics, Trainer};
+use brasa::{DType, Device, Error, MatmulPrecision, Result, Stage, Tensor};
 
 use crate::common;
 
@@ -157,6 +157,14 @@ fn the_plan_says_which_kernels_a_step_has_and_what_they_take() {
         assert!(of(Stage::Forward, "0") && of(Stage::Backward, "0") && !of(Stage::Forward, "7"), "{plan:?}");
         let update = plan.kernels.iter().position(|kernel| kernel.stage == Stage::Update).expect("an update");
         assert!(!plan.kernels[update].after.is_empty());
+        let products = |plan: &PlanRecord| plan.kernels.iter().filter_map(|kernel| kernel.products).collect::<Vec<_>>();
+        let highest = (DType::F32, MatmulPrecision::Highest);
+        assert!(products(&plan).len() > 3 && products(&plan).iter().all(|&of| of == highest), "{plan:?}");
+        if device.info().f16 {
+            let summary = run(Config { precision: Precision::F16, ..settings(&device, out.path()) }).0;
+            let plan: PlanRecord = file(&summary.folder, record::PLAN);
+            assert!(products(&plan).contains(&(DType::F16, MatmulPrecision::Highest)), "{plan:?}");
+        }
     }
 }
 

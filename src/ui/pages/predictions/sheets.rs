@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use egui::{Color32, ColorImage, Context, Rect, TextureHandle, Ui, pos2};
 
+use crate::colors;
+use crate::data::IGNORED;
 use crate::error::{Error, Result};
 use crate::runs::Recording;
 use crate::train::record::{Predictions, Sheet};
@@ -13,8 +15,6 @@ use crate::ui::texture::texture;
 
 /// How often files are tried again that could not be read.
 const AGAIN: Duration = Duration::from_secs(1);
-/// The class number of pixels that do not count.
-const IGNORED: u8 = 255;
 
 /// The sheets of one run, as they were when they were last looked at.
 #[derive(Default)]
@@ -108,7 +108,7 @@ fn load(context: &Context, run: &Recording, sheet: &Sheet, colored: bool) -> Res
 
 /// The colour of a class in masks; what does not count is not seen.
 pub(super) fn class_color(class: u8) -> Color32 {
-    if class == IGNORED { Color32::TRANSPARENT } else { palette::color(class.into()) }
+    if class == IGNORED { Color32::TRANSPARENT } else { palette::rgb(colors::class_color(class)) }
 }
 
 #[cfg(test)]
