@@ -220,7 +220,7 @@ fn only_a_run_with_a_checkpoint_may_go_on() {
     drop(seen);
     let shown = || {
         let mut seen = window(Options { roots: vec![out.path().into()], ..Options::default() });
-        wait(&mut seen, "it is listed", |seen| seen.query_by_label("Draw digits-cnn-1").is_some());
+        wait(&mut seen, "it is read", |seen| seen.query_all_by_label("stopped").next().is_some());
         seen.run_steps(3);
         seen
     };
