@@ -52,7 +52,6 @@ pub use event::{EpochMetrics, Event, HeldOut, MemoryNeed, Start, StepMetrics, Su
 pub use export::{Exported, ModelExport, export};
 pub use forecast::{RunForecast, forecast};
 pub use onnx_predictor::Preprocessing;
-#[cfg(feature = "cli")]
 pub use predictor::{GivenPicture, PredictedPicture, Prediction, Predictor};
 #[cfg(feature = "cli")]
 pub(crate) use run::{BEST, WEIGHTS};
