@@ -10,6 +10,7 @@ use crate::gpu::render::tape::Outside;
 use crate::plan::ContractKernel;
 
 use super::lanes::{Wide, side_space};
+use super::points::point_coordinates;
 use super::{ALL_LANES, BATCH, INNER, ROWS};
 
 /// A function that evaluates an operand, and the index parts it takes.
@@ -71,6 +72,21 @@ impl Operand {
         space.coordinates[kernel.group(BATCH)].clone_from_slice(batch);
         space.coordinates[kernel.group(self.side)].clone_from_slice(points);
         self.parts(module, &mut space, false, lane, prefix, code);
+    }
+
+    /// The same at the rows (or columns) from number `first` on that are read together. Names of their coordinates
+    /// start with the first prefix, those of the parts with the second one.
+    pub(super) fn still_from(
+        &self,
+        module: &mut Module<'_>,
+        kernel: &ContractKernel,
+        batch: &[Expr],
+        first: &str,
+        [of_points, prefix]: [String; 2],
+        code: &mut String,
+    ) {
+        let points = point_coordinates(module, kernel, self.side, (self.wide, false), first, &of_points, code);
+        self.still(module, kernel, batch, &points, ALL_LANES, &prefix, code);
     }
 
     /// Statements for the parts that change with k, at its given coordinates.

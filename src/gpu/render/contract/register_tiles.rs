@@ -16,9 +16,9 @@ use super::epilogue::{Fixed, finish};
 use super::lanes::{Wide, column_lanes, operand_lanes};
 use super::lefts::Lefts;
 use super::operand::Operand;
-use super::points::{inner_coordinates, point_coordinates};
+use super::points::inner_coordinates;
 use super::sliding::Sliding;
-use super::{ALL_LANES, BATCH, COLUMNS, INNER, LANES, ROWS};
+use super::{BATCH, COLUMNS, INNER, LANES, ROWS};
 
 /// Results of a tile from which on it takes one step at a time, if both operands can be read so.
 const LARGE_TILE: usize = 256;
@@ -86,20 +86,15 @@ pub(super) fn render(
     code.push_str(&lefts.who());
     for row in lefts.read() {
         let first = if sharing > 1 { format!("row + {row}u + own") } else { format!("row + {row}u") };
-        let prefix = format!("m{row}_");
-        let points = point_coordinates(&mut module, kernel, ROWS, (left_wide, false), &first, &prefix, &mut code);
-        left.still(&mut module, kernel, &batch_coordinates, &points, ALL_LANES, &format!("l{row}"), &mut code);
+        let names = [format!("m{row}_"), format!("l{row}")];
+        left.still_from(&mut module, kernel, &batch_coordinates, &first, names, &mut code);
     }
     if let Some(sliding) = &sliding {
         sliding.still(&mut module, &right, &batch_coordinates, tile_columns, &mut code);
     } else {
-        let right_stride = if right_wide == Wide::Inner { 1 } else { 4 };
-        for column in (0..tile_columns).step_by(right_stride) {
-            let first = format!("column + {column}u");
-            let prefix = format!("n{column}_");
-            let points =
-                point_coordinates(&mut module, kernel, COLUMNS, (right_wide, false), &first, &prefix, &mut code);
-            right.still(&mut module, kernel, &batch_coordinates, &points, ALL_LANES, &format!("r{column}"), &mut code);
+        for column in (0..tile_columns).step_by(if right_wide == Wide::Inner { 1 } else { 4 }) {
+            let names = [format!("n{column}_"), format!("r{column}")];
+            right.still_from(&mut module, kernel, &batch_coordinates, &format!("column + {column}u"), names, &mut code);
         }
     }
     let sum = Register::of(kernel.accumulator).wide(4);
