@@ -56,13 +56,13 @@ impl InMemory {
 
     /// Holds out `test_percent` of each class (rounded), chosen by `key`; both parts keep the order of the file.
     pub fn split_stratified(&self, test_percent: usize, key: u64) -> Split<Self> {
-        let (train, test) = stratified(&self.labels, self.description.classes.len(), test_percent, key);
-        Split::new(self.select(&train), self.select(&test))
+        let parts = stratified(&self.labels, self.description.classes.len(), test_percent, key);
+        parts.map(|part| self.select(&part))
     }
 }
 
 /// Numbers of the samples to train on and of `percent` of each class (rounded) to test with, chosen by `key`, in order.
-pub(super) fn stratified(labels: &[u32], classes: usize, percent: usize, key: u64) -> (Vec<usize>, Vec<usize>) {
+pub(super) fn stratified(labels: &[u32], classes: usize, percent: usize, key: u64) -> Split<Vec<usize>> {
     let mut in_test = vec![false; labels.len()];
     let mut members = vec![Vec::new(); classes];
     labels.iter().enumerate().for_each(|(sample, &label)| members[label as usize].push(sample));
@@ -73,7 +73,8 @@ pub(super) fn stratified(labels: &[u32], classes: usize, percent: usize, key: u6
             in_test[members[order.get(position)]] = true;
         }
     }
-    (0..labels.len()).partition(|&i| !in_test[i])
+    let (test, train) = (0..labels.len()).partition(|&i| in_test[i]);
+    Split::new(train, test)
 }
 
 impl Dataset for InMemory {

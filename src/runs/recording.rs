@@ -114,16 +114,21 @@ impl Recording {
 
     /// The best score of an evaluation: accuracy, of segmentation mean intersection over union.
     pub fn best(&self) -> Option<f64> {
-        let [tag, instead] = match self.segments() {
+        let tags = match self.segments() {
             true => ["validation/mean_iou", "test/mean_iou"],
             false => ["accuracy/validation", "accuracy/test"],
         };
-        self.series.get(tag).or_else(|| self.series.get(instead))?.max()
+        self.first_of(tags)?.max()
     }
 
     /// The least loss of an evaluation.
     pub fn least_loss(&self) -> Option<f64> {
-        self.series.get("loss/validation").or_else(|| self.series.get("loss/test"))?.min()
+        self.first_of(["loss/validation", "loss/test"])?.min()
+    }
+
+    /// The numbers of the first of these tags that it has.
+    fn first_of(&self, tags: [&str; 2]) -> Option<&Series> {
+        tags.into_iter().find_map(|tag| self.series.get(tag))
     }
 
     /// What the run is doing, as far as it can be told.

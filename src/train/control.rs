@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::rates::checked_factor;
 
 /// A handle to a run that is going on, shared between threads. What is asked for happens after the step that is under
-/// way, or after the batch of the evaluation behind an epoch. One that was asked for goes on to its end, unless the run is
-/// to stop.
+/// way, or after the batch of the evaluation behind an epoch. An evaluation that was asked for goes on to its end, unless
+/// the run is to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     shared: Arc<Shared>,

@@ -15,7 +15,7 @@ use super::event::{HeldOut, TestMetrics};
 use super::learner::{Evaluated, Learner};
 use super::record::RunRecord;
 use super::scores::Confusion;
-use super::trainer::batched;
+use super::trainer::{batched, pipelines};
 
 /// How good a model is, as a whole and class by class.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -99,13 +99,7 @@ pub(crate) fn evaluate_for(
 
 /// The data that `config` names; a validation part of their own comes before one that is held out.
 fn open(config: &Config, options: &OpenOptions) -> Result<Split<Pipeline>> {
-    let data = data::open(&config.dataset, options)?;
-    let held_out = config.validation.filter(|_| data.validation.is_none());
-    let data = match held_out {
-        Some(percent) => data.with_validation(percent),
-        None => data,
-    };
-    Ok(data.map(Pipeline::new))
+    Ok(pipelines(data::open(&config.dataset, options)?, config))
 }
 
 /// The same in the form of those that `learned` is about.

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::data::{
-    self, Augment, Cache, DatasetName, Description, Goal, Last, On, OpenOptions, Pipeline, Sample, Split,
+    self, Augment, Cache, Dataset, DatasetName, Description, Goal, Last, On, OpenOptions, Pipeline, Sample, Split,
 };
 use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
@@ -299,7 +300,8 @@ impl Trainer {
 /// An error if the run in `folder` has learned other classes than there are now, as each would be taken for another; or
 /// if it was judged by another part, whose scores say nothing of this one's.
 fn check_learned(folder: &Path, data: &Split<Pipeline>) -> Result<()> {
-    let Some(record) = RunRecord::of(folder)? else { return Ok(()) };
+    // what cannot be read does not tell
+    let Ok(Some(record)) = RunRecord::of(folder) else { return Ok(()) };
     let now = data.train.description();
     let name = &now.name;
     if record.classes != now.classes {
@@ -417,15 +419,21 @@ pub(super) fn open(config: &Config) -> Result<Split<Pipeline>> {
 /// The same, opened in this way.
 pub(super) fn open_with(config: &Config, options: &OpenOptions) -> Result<Split<Pipeline>> {
     let data = data::open(&config.dataset, options)?;
-    let data = match config.validation {
-        Some(_) if data.validation.is_some() => {
-            let name = &config.dataset;
-            return Err(Error::Config(format!("validation: `{name}` has a validation part of its own: omit it")));
-        }
+    if config.validation.is_some() && data.validation.is_some() {
+        let name = &config.dataset;
+        return Err(Error::Config(format!("validation: `{name}` has a validation part of its own: omit it")));
+    }
+    Ok(pipelines(data, config))
+}
+
+/// These parts, and where there is none to validate with, the one that `config` has held out.
+pub(super) fn pipelines(data: Split<Arc<dyn Dataset>>, config: &Config) -> Split<Pipeline> {
+    let held_out = config.validation.filter(|_| data.validation.is_none());
+    let data = match held_out {
         Some(percent) => data.with_validation(percent),
         None => data,
     };
-    Ok(data.map(Pipeline::new))
+    data.map(Pipeline::new)
 }
 
 /// `config` with the truth about where its data come from: settings name a data set even if they were not asked for

@@ -25,8 +25,8 @@ const MAX_CLASSES_BYTES: u64 = 1 << 20;
 /// `classes.txt` beside the masks names the classes, one a line; without one, all masks are read to know how many there
 /// are.
 ///
-/// Both folders may have folders `train`, `test` and `val` (or `valid`, `validation`) in them. Of the last two there may
-/// be one, which is then the part to test with; without any, a fixed 20 % is held out.
+/// Both folders may have folders `train`, `test` and `val` (or `valid`, `validation`) in them; where there is no `test`,
+/// `val` is what is tested with. Where neither is there, a fixed 20 % is held out.
 ///
 /// # Errors
 /// If a picture has no mask or a mask no picture, or if there are too few.
@@ -35,15 +35,14 @@ pub fn open_pairs(images: &Path, masks: &Path, options: &OpenOptions) -> Result<
     let of_part = |part: &str| pair(&images.join(part), &masks.join(part));
     let is_there = |name: &&str| is_in_parts && images.join(name).is_dir();
     let [validation, test] = HELD_OUT_NAMES.map(|names| names.iter().copied().find(is_there));
-    let parts = if let Some(test) = test.or(validation) {
+    let parts: Split<Vec<[PathBuf; 2]>> = if let Some(test) = test.or(validation) {
         // alone, the validation part is what there is to test with
         let validation = validation.filter(|&name| name != test).map(of_part).transpose()?;
         Split { train: of_part("train")?, validation, test: of_part(test)? }
     } else {
         let all = if is_in_parts { of_part("train")? } else { pair(images, masks)? };
-        let (train, test) = stratified(&vec![0; all.len()], 1, HELD_OUT_PERCENT, HELD_OUT_KEY);
-        let of = |part: &[usize]| -> Vec<[PathBuf; 2]> { part.iter().map(|&index| all[index].clone()).collect() };
-        Split::new(of(&train), of(&test))
+        let parts = stratified(&vec![0; all.len()], 1, HELD_OUT_PERCENT, HELD_OUT_KEY);
+        parts.map(|part| part.into_iter().map(|index| all[index].clone()).collect())
     };
     if let Some((_, purpose)) =
         [(&parts.train, "train on"), (&parts.test, "test with")].into_iter().find(|(part, _)| part.is_empty())

@@ -2,7 +2,7 @@
 //! names.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::data::Split;
 use crate::data::files::read_file;
@@ -53,9 +53,8 @@ pub(super) fn open(folder: &Path) -> Result<Split<Masked>> {
         let (entries, files) = list("list.txt")?;
         let breeds: Vec<u32> = entries.iter().map(|entry| entry.breed).collect();
         let most = breeds.iter().max().map_or(0, |&breed| breed as usize + 1);
-        let (train, test) = stratified(&breeds, most, HELD_OUT_PERCENT, HELD_OUT_KEY);
-        let of = |part: &[usize]| -> Vec<[PathBuf; 2]> { part.iter().map(|&index| files[index].clone()).collect() };
-        Split::new(of(&train), of(&test))
+        let parts = stratified(&breeds, most, HELD_OUT_PERCENT, HELD_OUT_KEY);
+        parts.map(|part| part.into_iter().map(|index| files[index].clone()).collect())
     };
     let classes = ["animal", "background", "border"].map(str::to_owned).into();
     // photographs of whatever size, always in colour: sizes are known to differ

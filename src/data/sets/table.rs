@@ -187,18 +187,18 @@ impl Table {
             let message = format!("features in a row: {own}, but the model has learned from {other}");
             return Err(Error::format(name.trim_start_matches("csv:"), message));
         }
-        let (train, test) = stratified(&self.labels, self.description.classes.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
-        if test.is_empty() {
+        let parts = stratified(&self.labels, self.description.classes.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
+        if parts.test.is_empty() {
             let name = self.description.name.trim_start_matches("csv:");
             return Err(Error::format(name, "there are too few rows to hold any out: at least 3 of a class"));
         }
-        let (mut train, mut test) = (self.select(&train), self.select(&test));
-        let scales = columns.map_or_else(|| train.scales(), |columns| columns.scales.clone());
-        for part in [&mut train, &mut test] {
+        let parts = parts.map(|part| self.select(&part));
+        let scales = columns.map_or_else(|| parts.train.scales(), |columns| columns.scales.clone());
+        Ok(parts.map(|mut part| {
             scales.standardise(&mut part.values);
             part.description.normalization = scales.clone();
-        }
-        Ok(Split::new(train, test))
+            part
+        }))
     }
 
     fn select(&self, indices: &[usize]) -> Self {

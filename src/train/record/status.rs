@@ -62,8 +62,8 @@ pub struct Status {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
     /// What worked beside each other: `loader 1` and so on, the threads that make samples, and `batches`, which puts
-    /// them together (`evaluation loader 1` and `evaluation batches` in an evaluation), `upload`, the device by its selector, and
-    /// `host`.
+    /// them together (`evaluation loader 1` and `evaluation batches` in an evaluation), `upload`, the device by its
+    /// selector, and `host`.
     pub lanes: Vec<Lane>,
 }
 

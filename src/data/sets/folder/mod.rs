@@ -80,8 +80,8 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
         (Some(test), None) => Split::new(train, test),
         (None, None) => {
             let labels: Vec<u32> = train.classes.iter().map(|&class| class.into()).collect();
-            let (kept, held_out) = stratified(&labels, train.names.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
-            Split::new(train.select(&kept), train.select(&held_out))
+            let parts = stratified(&labels, train.names.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
+            parts.map(|part| train.select(&part))
         }
     };
     let classes = parts.train.sort_classes();
@@ -104,13 +104,7 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
     }
     let count = parts.parts().map(Pictures::len).sum();
     let shape = common_shape(count, options.any_size, |number| {
-        let mut index = number;
-        let is_in = |part: &&Pictures| {
-            let is_here = index < part.len();
-            index -= if is_here { 0 } else { part.len() };
-            is_here
-        };
-        let part = parts.parts().find(is_in).expect("the number of one of them");
+        let (part, index) = picture(&parts, number);
         let mut bytes = Vec::new();
         part.read(index, &mut bytes)?;
         picture_header(&bytes).map_err(|reason| Error::format(part.path(index), reason))
@@ -120,6 +114,18 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
     let (goal, columns) = (Goal::Classify, Vec::new());
     let description = Description { name, goal, classes, shape, normalization, columns };
     Ok(parts.map(|pictures| ClassFolders { description: description.clone(), pictures }))
+}
+
+/// The picture of this number, counted through all parts: which part it is in, and its number there.
+fn picture(parts: &Split<Pictures>, number: usize) -> (&Pictures, usize) {
+    let mut index = number;
+    for part in parts.parts() {
+        if index < part.len() {
+            return (part, index);
+        }
+        index -= part.len();
+    }
+    panic!("there is no picture number {number}")
 }
 
 impl Dataset for ClassFolders {
