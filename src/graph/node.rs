@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::device::Device;
@@ -55,6 +55,8 @@ pub struct Node {
     /// Length of the longest chain of uncomputed nodes below, when it was made. What is made for each of them, such as
     /// gradients, does not count: it is no more than they are, and needs them all.
     pub depth: u32,
+    /// True once it was computed on the way to another value, and not kept.
+    pub(super) passed: AtomicBool,
     value: Mutex<Option<Memory>>,
 }
 
@@ -151,6 +153,7 @@ impl Node {
             variable: None,
             gradient,
             depth,
+            passed: AtomicBool::new(false),
             value: Mutex::new(None),
         });
         // gradients wait for nothing that does not wait already

@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 
 use crate::device::Storage;
@@ -206,6 +207,8 @@ pub struct Tracer {
     inputs: FxHashMap<u64, usize>,
     /// Recomputed segments, renumbered from 1 in order of appearance.
     segments: FxHashMap<u32, u32>,
+    /// For each node of the program, whether it is computed although it was before.
+    again: Vec<bool>,
 }
 
 impl Tracer {
@@ -292,6 +295,7 @@ impl Tracer {
             0 => 0,
             segment => *self.segments.entry(segment).or_insert(next_segment),
         };
+        self.again.push(slot == Slot::None && node.passed.swap(true, Ordering::Relaxed));
         self.numbers.insert(node.id, self.program.nodes.len());
         self.program.nodes.push(ProgramNode {
             op,
@@ -304,6 +308,22 @@ impl Tracer {
             location: node.location,
             module: node.module.clone(),
         });
+    }
+
+    /// Nodes of the program that are computed although they were before, and from which something is made that was not:
+    /// where what is computed again and again ends.
+    pub fn computed_again(&self) -> FxHashSet<usize> {
+        if !self.again.contains(&true) {
+            return FxHashSet::default();
+        }
+        let is_new = |number: &usize| !self.again[*number];
+        let inputs = (0..self.again.len()).filter(is_new).flat_map(|number| &self.program.nodes[number].inputs);
+        inputs.copied().filter(|&input| self.again[input]).collect()
+    }
+
+    /// The number of a node in the program.
+    pub fn number(&self, node: &Node) -> Option<usize> {
+        self.numbers.get(&node.id).copied()
     }
 
     /// Asks for `node`'s value in external storage `external` from element `offset` on.

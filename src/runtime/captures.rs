@@ -27,6 +27,8 @@ pub(super) struct Captures {
     limit: usize,
     /// Grows with each use.
     clock: u64,
+    /// Signatures that were forgotten for others.
+    forgotten: usize,
     /// Kernels are timed one by one.
     profiled: bool,
     /// What the host took to hand over inputs given as bytes, and what signatures took that were forgotten.
@@ -42,6 +44,7 @@ impl Default for Captures {
             planned: Vec::new(),
             limit: SIGNATURES,
             clock: 0,
+            forgotten: 0,
             profiled: false,
             times: StageTimes::default(),
             log: None,
@@ -86,6 +89,15 @@ impl Captures {
             let oldest = self.captured.iter().min_by_key(|(_, captured)| captured.used);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
             self.forget(&oldest);
+            self.forgotten += 1;
+            // once, when those in use seem to come again and again
+            if self.forgotten == 2 * self.limit {
+                tracing::warn!(
+                    "a step forgets the sizes of inputs that it is captured for, and is captured anew for each: it has met \
+                     more than {} of them. Step::with_signature_limit keeps more; inputs padded to a few sizes need none",
+                    self.limit
+                );
+            }
         }
         match planned.bind(device, because) {
             Ok(mut captured) => {

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::device::{Device, DeviceKind, Executable, Purpose, Storage};
 use crate::error::{Error, Result};
 use crate::graph::{Memory, Node, NodeRef, Op, Program, Tracer};
 use crate::matmul_precision::MatmulPrecision;
+use crate::ops::stops_gradient;
 use crate::plan::{self, PlanOptions};
 
 use super::trace;
@@ -81,16 +82,23 @@ fn one_off_options(device: &Device) -> PlanOptions {
 pub fn realize(nodes: &[NodeRef]) -> Result<()> {
     let missing: SmallVec<[&NodeRef; 4]> = nodes.iter().filter(|node| node.value().is_none()).collect();
     let Some(first) = missing.first() else { return Ok(()) };
-    if trace::is_tracing() {
-        let here = std::panic::Location::caller();
-        return Err(Error::Traced { what: format!("reading a value of {} at {here}", first.shape) });
-    }
+    readable(first)?;
     let mut left = missing.as_slice();
     while let Some(first) = left.first() {
         let device = first.device.clone();
         let count = left.iter().take_while(|node| node.device == device).count();
         realize_on(&device, &left[..count])?;
         left = &left[count..];
+    }
+    Ok(())
+}
+
+/// An error if a step is being traced, in which there are no values yet.
+#[track_caller]
+pub(crate) fn readable(node: &Node) -> Result<()> {
+    if trace::is_tracing() {
+        let here = std::panic::Location::caller();
+        return Err(Error::Traced { what: format!("reading a value of {} at {here}", node.shape) });
     }
     Ok(())
 }
@@ -102,14 +110,24 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     tracer.program.check_sizes()?;
     // a vector's gaps have to be zero; everything else is written all over
     let has_gaps = tracer.program.nodes.iter().any(|node| matches!(node.op, Op::Pack { .. }));
-    let mut results = SmallVec::<[Storage; 4]>::new();
-    for (node, number) in nodes.iter().zip(numbers) {
+    let alloc = |node: &Node| {
         node.check_size()?;
         let (bytes, purpose) = (node.shape.bytes(node.dtype), Purpose::node(node));
-        let storage = if has_gaps { device.alloc(bytes, purpose) } else { device.alloc_pooled(bytes, purpose) }?;
-        let external = tracer.external(&storage, node.dtype);
-        tracer.output(number, external, 0);
-        results.push(storage);
+        if has_gaps { device.alloc(bytes, purpose) } else { device.alloc_pooled(bytes, purpose) }
+    };
+    let mut results = SmallVec::<[(&NodeRef, usize, Storage); 4]>::new();
+    for (node, number) in nodes.iter().zip(numbers) {
+        results.push((node, number, alloc(node)?));
+    }
+    for (node, number) in worth_keeping(&tracer, nodes) {
+        // without it, it is computed once more
+        if let Ok(storage) = alloc(node) {
+            results.push((node, number, storage));
+        }
+    }
+    for (node, number, storage) in &results {
+        let external = tracer.external(storage, node.dtype);
+        tracer.output(*number, external, 0);
     }
     let uniforms: Vec<u32> = tracer.hosts.iter().map(|host| host.get()).collect();
     if crate::debug::validate() {
@@ -118,10 +136,43 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     } else {
         executable(device, &tracer.program)?.run_once(&tracer.storages, &uniforms)?;
     }
-    for (node, storage) in nodes.iter().zip(results) {
+    for (node, _, storage) in results {
         node.set_value(Memory::new(storage, 0));
     }
     Ok(())
+}
+
+/// Of what is traced for `roots`, values beside those that are kept, because they were computed once before on the way
+/// to others, and would be again: the state that a loop carries on from round to round, of which another value is read
+/// each time. Only what no gradient passes through, as other values may be many; and nothing larger than what is in
+/// memory anyway, as it may never have been all at once.
+fn worth_keeping<'a>(tracer: &Tracer, roots: &[&'a NodeRef]) -> SmallVec<[(&'a NodeRef, usize); 4]> {
+    let again = tracer.computed_again();
+    if again.is_empty() {
+        return SmallVec::new();
+    }
+    let bytes = |node: &Node| node.shape.bytes(node.dtype);
+    let in_memory = tracer.storages.iter().map(Storage::bytes).chain(roots.iter().map(|root| bytes(root)));
+    let most = in_memory.max().unwrap_or(0);
+    let mut kept = SmallVec::new();
+    let (mut seen, mut stack) = (FxHashSet::default(), roots.to_vec());
+    while let Some(node) = stack.pop() {
+        if node.value().is_some() || !seen.insert(node.id) {
+            continue;
+        }
+        let number = tracer.number(node).filter(|number| again.contains(number));
+        let is_root = || roots.iter().any(|root| Arc::ptr_eq(root, node));
+        if let Some(number) = number
+            && stops_gradient(node)
+            && !node.inputs.is_empty()
+            && bytes(node) <= most
+            && !is_root()
+        {
+            kept.push((node, number));
+        }
+        stack.extend(&node.inputs);
+    }
+    kept
 }
 
 /// The compiled plan of `program`, from the cache if an equal one was run before.
@@ -168,14 +219,63 @@ impl Plans {
 /// gradients are as many again.
 const MAX_WAITING: u32 = 4096;
 
-/// Evaluates `node` if too many nodes wait below it. Errors are left to whoever reads the value.
+/// Evaluates `node`, or what it hangs by, if too many nodes wait below it. Errors are left to whoever reads the value.
 pub(crate) fn limit_waiting(node: &NodeRef) {
     // every so often only: a device that fails would otherwise be asked at each further node
-    if node.waiting() >= MAX_WAITING && node.waiting().is_multiple_of(MAX_WAITING / 4) && !trace::is_tracing() {
-        let evaluated = realize(std::slice::from_ref(node));
-        if let Err(error) = evaluated {
-            tracing::debug!("evaluation of a long graph put off: {error}");
+    if node.waiting() < MAX_WAITING || !node.waiting().is_multiple_of(MAX_WAITING / 4) || trace::is_tracing() {
+        return;
+    }
+    let mut depths = Depths::below(node);
+    if let Some(cut) = depths.cut.take() {
+        put_off(realize(std::slice::from_ref(&cut)));
+        depths = Depths::below(node);
+    }
+    // others that are as deep may have had the same below them computed
+    if depths.of(node) >= MAX_WAITING {
+        put_off(realize(std::slice::from_ref(node)));
+    }
+}
+
+fn put_off(evaluated: Result<()>) {
+    if let Err(error) = evaluated {
+        tracing::debug!("evaluation of a long graph put off: {error}");
+    }
+}
+
+/// How deep nodes are, of those that wait by now.
+struct Depths {
+    by_node: FxHashMap<u64, u32>,
+    /// The deepest one below that no gradient passes through: of a loop that carries on what it has detached, what all
+    /// else of the rounds so far is behind.
+    cut: Option<NodeRef>,
+}
+
+impl Depths {
+    fn below(root: &NodeRef) -> Self {
+        let mut this = Self { by_node: FxHashMap::default(), cut: None };
+        let (mut stack, mut deepest) = (vec![(root, false)], 0);
+        while let Some((node, inputs_done)) = stack.pop() {
+            if node.value().is_some() || this.by_node.contains_key(&node.id) {
+                continue;
+            }
+            if !inputs_done {
+                stack.push((node, true));
+                stack.extend(node.inputs.iter().map(|input| (input, false)));
+                continue;
+            }
+            let depth = node.inputs.iter().map(|input| this.of(input) + 1).max().unwrap_or(0);
+            this.by_node.insert(node.id, depth);
+            let is_cut = node.dtype.is_float() && stops_gradient(node) && !Arc::ptr_eq(node, root);
+            if is_cut && depth > deepest {
+                (deepest, this.cut) = (depth, Some(node.clone()));
+            }
         }
+        this
+    }
+
+    /// 0 of what does not wait.
+    fn of(&self, node: &Node) -> u32 {
+        self.by_node.get(&node.id).copied().unwrap_or(0)
     }
 }
 

@@ -149,8 +149,8 @@ impl Tensor {
 
     /// The same values; no gradient passes through. What is made of it once it is computed keeps nothing of what it was
     /// made of itself: a loop that carries a state on, as truncated backpropagation through time does, calls
-    /// `state.detach()` and [`realize`](Self::realize) in each round. Without `realize`, each round computes all rounds
-    /// before it once more.
+    /// `state.detach()` in each round, and [`realize`](Self::realize), without which the state of the round before is
+    /// computed twice.
     #[track_caller]
     #[must_use]
     pub fn detach(&self) -> Self {

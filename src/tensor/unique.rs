@@ -4,6 +4,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::reference::unravel;
 use crate::ops::{elementwise, ok};
+use crate::runtime::readable;
 
 use super::Tensor;
 
@@ -34,6 +35,8 @@ impl Tensor {
     /// If the device fails, or in a captured step.
     #[track_caller]
     pub fn unique(&self) -> Result<Unique> {
+        // here, as nobody's line is known within the future
+        readable(self.node())?;
         pollster::block_on(self.unique_async())
     }
 
@@ -74,6 +77,7 @@ impl Tensor {
     /// If the device fails, or in a captured step.
     #[track_caller]
     pub fn nonzero(&self) -> Result<Self> {
+        readable(self.node())?;
         pollster::block_on(self.nonzero_async())
     }
 
@@ -100,6 +104,7 @@ impl Tensor {
     /// If the device fails, or in a captured step.
     #[track_caller]
     pub fn masked_select(&self, mask: &Self) -> Result<Self> {
+        readable(mask.node())?;
         pollster::block_on(self.masked_select_async(mask))
     }
 

@@ -4,7 +4,7 @@ use brasa::autodiff::grad;
 use brasa::nn::{Init, LSTM, Module, RecurrentOptions};
 use brasa::optim::{Optimizer, SGD, SGDOptions};
 use brasa::runtime::{Step, Var, plan_cache_stats};
-use brasa::{DType, Device, Tensor};
+use brasa::{DType, Device, Tensor, no_grad};
 
 use crate::common::{devices, fresh_devices, panic_of, read, vector};
 
@@ -118,6 +118,90 @@ fn a_detached_value_has_no_past_once_it_is_known() {
         // it is still the tensor that it was
         let square = sum.square().sum();
         assert_eq!(read(&grad(&square, &[&sum])[0])[0], 2.0 * read(&sum)[0]);
+    }
+}
+
+/// As of a network that recurs, of whose state another value is read in each round.
+#[test]
+fn a_state_of_which_others_are_read_is_computed_once_a_round() {
+    for device in fresh_devices() {
+        let weight = Tensor::from_slice(&[0.9_f32, 0.3, -0.4, 0.8], [2, 2], &device).expect("memory");
+        let rounds = |realized: bool| -> Vec<f32> {
+            let mut state = Tensor::from_slice(&[0.1_f32, -0.2], [1, 2], &device).expect("memory");
+            let round = |_| {
+                state = no_grad(|| (state.matmul(&weight) + 0.25).tanh());
+                if realized {
+                    state.realize().expect("memory");
+                }
+                state.square().sum().item::<f32>().expect("a number")
+            };
+            (0..200).map(round).collect()
+        };
+        let before = plan_cache_stats(&device).misses;
+        let carried = rounds(false);
+        let made = plan_cache_stats(&device).misses - before;
+        // of the first round, of the second one, which keeps the first state, and of all others
+        assert!(made <= 4, "{made} plans of {}", device.name());
+        assert_eq!(carried, rounds(true), "{}", device.name());
+    }
+}
+
+#[test]
+fn what_is_computed_again_is_not_kept_if_it_is_larger_than_all_else_or_has_gradients() {
+    for device in fresh_devices() {
+        let x = Tensor::ones([1 << 10], &device);
+        x.realize().expect("memory");
+        let read_twice = |table: &Tensor| {
+            let live = device.memory().live_bytes;
+            for expected in [1 << 21, 1 << 22, 1 << 23] {
+                let sum = (table * (expected as f32 / (1 << 20) as f32)).sum().item::<f32>().expect("a number");
+                assert_eq!(sum, expected as f32, "{}", device.name());
+            }
+            device.memory().live_bytes - live
+        };
+        // a million sums of two, which are never in memory
+        let pairs = no_grad(|| (x.unsqueeze(1) + x.unsqueeze(0)) * 0.5);
+        assert!(read_twice(&pairs) < 1 << 20, "{}", device.name());
+        let y = &x * 2.0;
+        let before = device.memory().live_bytes;
+        for _ in 0..3 {
+            y.sum().item::<f32>().expect("a number");
+        }
+        assert_eq!(device.memory().live_bytes, before, "a gradient may be asked for on {}", device.name());
+    }
+}
+
+/// Rounds that carry on what they have detached, each of which is a wide graph with gradients, and of which nothing is
+/// read until the end.
+#[test]
+fn a_long_wide_graph_is_evaluated_a_few_times_only() {
+    for device in fresh_devices() {
+        let weights: Vec<Tensor> = (0..6).map(|key| vector(&[0.5 + 0.05 * key as f32, -0.3], &device)).collect();
+        let energy = |x: &Tensor| {
+            let layer = |x: Tensor, weight: &Tensor| (&x * weight).tanh() + (x * 0.5).sin() * weight;
+            weights.iter().fold(x.clone(), layer).square().sum()
+        };
+        let rounds = |realized: bool| {
+            let mut x = vector(&[0.4, -0.7], &device);
+            for _ in 0..400 {
+                let gradient = grad(&energy(&x), &[&x]).remove(0);
+                x = (&x + gradient * 1e-2).detach();
+                if realized {
+                    x.realize().expect("memory");
+                }
+            }
+            read(&x)
+        };
+        let before = plan_cache_stats(&device).misses;
+        let waited = rounds(false);
+        let made = plan_cache_stats(&device).misses - before;
+        assert!(made <= 12, "{made} plans of {}", device.name());
+        let expected = rounds(true);
+        assert!(
+            waited.iter().zip(&expected).all(|(got, want)| (got - want).abs() < 1e-4),
+            "{waited:?}, {expected:?} on {}",
+            device.name()
+        );
     }
 }
 

@@ -312,7 +312,10 @@ fn reading_a_value_inside_a_step_is_an_error_with_the_line() {
             let sum = inputs[0].sum();
             let of_sum = (sum.item::<f32>().map(drop), line!());
             let of_input = (inputs[0].to_vec::<f32>().map(drop), line!());
-            *keep.lock().expect("not poisoned") = Some([of_sum, of_input]);
+            let of_places = (inputs[0].nonzero().map(drop), line!());
+            let of_kinds = (inputs[0].unique().map(drop), line!());
+            let of_chosen = (inputs[0].masked_select(&inputs[0].gt(0.0)).map(drop), line!());
+            *keep.lock().expect("not poisoned") = Some([of_sum, of_input, of_places, of_kinds, of_chosen]);
             vec![&inputs[0] + 1.0]
         })
         .expect("a step");

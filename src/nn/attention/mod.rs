@@ -185,6 +185,8 @@ impl MultiheadAttention {
     /// Self-attention of one new position, `[batch, 1, width]`, which is number `position` (i32, `[]`), to those before
     /// it in `cache`; its key and value are added there.
     ///
+    /// A position beyond the room of the cache is an error of the device, as an index beyond a table's rows is.
+    ///
     /// # Panics
     /// If keys and values are appended to those of the input.
     #[track_caller]
@@ -192,6 +194,7 @@ impl MultiheadAttention {
         assert!(self.options.appended() == 0, "attention: appended keys have no place in a cache");
         let mixed = {
             let _scope = self.scope.enter();
+            let position = &position.checked_index("attend_next", cache.keys.shape()[2]);
             let [query, key, value] = self.project(input, input, input);
             let places = Tensor::iota(cache.keys.shape(), 2, input.device());
             let here = places.eq(position);
