@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
-use crate::plan::{Body, Place, Plan};
+use crate::plan::{Body, Buffer, Place, Plan};
 use crate::shape::MAX_ELEMENTS;
 use crate::timing::spans::SpanLog;
 use crate::timing::{KernelTime, StageTimes};
@@ -97,8 +97,16 @@ impl Device {
 
     /// The plan's slots on the ledger, if it is not known beforehand that there is not so much memory.
     fn reserve_slots(&self, plan: &Plan) -> Result<Vec<Claim>> {
-        let slots = plan.slots.iter().enumerate();
-        slots.map(|(slot, &bytes)| self.reserve(bytes, &slot_purpose(plan, slot))).collect()
+        let mut largest: Vec<Option<&Buffer>> = vec![None; plan.slots.len()];
+        for buffer in &plan.buffers {
+            if let Place::Slot(slot) = buffer.place
+                && largest[slot].is_none_or(|other| other.bytes() <= buffer.bytes())
+            {
+                largest[slot] = Some(buffer);
+            }
+        }
+        let slots = plan.slots.iter().zip(largest);
+        slots.map(|(&bytes, largest)| self.reserve(bytes, &purpose_of(largest))).collect()
     }
 
     /// The WGSL text of each kernel of `plan`, where it can be written: of the native CPU backend, what a GPU would
@@ -208,7 +216,11 @@ impl Executable {
 /// The largest value that lies in a slot.
 fn slot_purpose(plan: &Plan, slot: usize) -> Purpose {
     let buffers = plan.buffers.iter().filter(|buffer| buffer.place == Place::Slot(slot));
-    let largest = buffers.max_by_key(|buffer| buffer.bytes());
+    purpose_of(buffers.max_by_key(|buffer| buffer.bytes()))
+}
+
+/// What a slot is for whose largest value is this one.
+fn purpose_of(largest: Option<&Buffer>) -> Purpose {
     largest.map_or("an intermediate result".into(), |buffer| format!("{} {}", buffer.dtype, buffer.label).into())
 }
 

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::kernel::{Buffer, BufferId, Kernel, Place};
 
 /// A kernel to be ordered.
+#[derive(Debug)]
 pub(super) struct Item {
     /// Items that must come before.
     pub before: BTreeSet<usize>,
@@ -48,6 +49,52 @@ fn followers(items: &[Item]) -> Vec<Vec<usize>> {
     after
 }
 
+/// Which items touch each buffer.
+struct Touching {
+    readers: Vec<Vec<usize>>,
+    writers: Vec<Vec<usize>>,
+}
+
+impl Touching {
+    fn of(items: &[Item], buffers: usize) -> Self {
+        let mut this = Self { readers: vec![Vec::new(); buffers], writers: vec![Vec::new(); buffers] };
+        for (number, item) in items.iter().enumerate() {
+            item.reads.iter().for_each(|&(buffer, _)| this.readers[buffer].push(number));
+            item.writes.iter().for_each(|&(buffer, _)| this.writers[buffer].push(number));
+        }
+        this
+    }
+}
+
+/// What comes first: the stage, what it adds to the memory alive, the order of tracing; and the item's number.
+type Key = (crate::stage::Stage, i128, usize, usize);
+
+/// Items that depend on nothing any more, by their keys.
+struct Ready {
+    keys: Vec<Option<Key>>,
+    queue: BTreeSet<Key>,
+}
+
+impl Ready {
+    fn contains(&self, number: usize) -> bool {
+        self.keys[number].is_some()
+    }
+
+    /// Adds an item, or has it take the place that its new key gives it.
+    fn insert(&mut self, key: Key) {
+        if let Some(before) = self.keys[key.3].replace(key) {
+            self.queue.remove(&before);
+        }
+        self.queue.insert(key);
+    }
+
+    fn take(&mut self) -> Option<usize> {
+        let (.., number) = self.queue.pop_first()?;
+        self.keys[number] = None;
+        Some(number)
+    }
+}
+
 /// List scheduling from the items that depend on nothing: among the ready ones of the earliest stage, the one that adds
 /// least to (or takes most from) the memory alive.
 ///
@@ -65,28 +112,43 @@ pub(super) fn order(items: &[Item], buffers: usize) -> Vec<usize> {
             writers[buffer] += 1;
         }
     }
+    let touching = Touching::of(items, buffers);
     let mut alive = vec![false; buffers];
-    let mut ready: BTreeSet<usize> = (0..items.len()).filter(|&number| waiting[number] == 0).collect();
-    let mut result = Vec::with_capacity(items.len());
-    while let Some(next) = ready.iter().copied().min_by_key(|&number| {
+    let mut ready = Ready { keys: vec![None; items.len()], queue: BTreeSet::new() };
+    let key = |number: usize, readers: &[usize], alive: &[bool]| {
         let item = &items[number];
         let new = item.writes.iter().filter(|(buffer, _)| !alive[*buffer]);
         let taken: u64 = new.map(|&(buffer, bytes)| bytes / writers[buffer]).sum();
         let freed: u64 = item.reads.iter().filter(|(buffer, _)| readers[*buffer] == 1).map(|read| read.1).sum();
-        (item.stage, i128::from(taken) - i128::from(freed), item.position)
-    }) {
-        ready.remove(&next);
+        (item.stage, i128::from(taken) - i128::from(freed), item.position, number)
+    };
+    for number in (0..items.len()).filter(|&number| waiting[number] == 0) {
+        ready.insert(key(number, &readers, &alive));
+    }
+    let mut result = Vec::with_capacity(items.len());
+    while let Some(next) = ready.take() {
         result.push(next);
+        // whose keys are others by this
+        let mut changed = Vec::new();
         for &(buffer, _) in &items[next].writes {
-            alive[buffer] = true;
+            if !std::mem::replace(&mut alive[buffer], true) {
+                changed.extend(&touching.writers[buffer]);
+            }
         }
         for &(buffer, _) in &items[next].reads {
             readers[buffer] -= 1;
+            if readers[buffer] == 1 {
+                changed.extend(&touching.readers[buffer]);
+            }
+        }
+        changed.retain(|&number| ready.contains(number));
+        for number in changed {
+            ready.insert(key(number, &readers, &alive));
         }
         for &follower in &after[next] {
             waiting[follower] -= 1;
             if waiting[follower] == 0 {
-                ready.insert(follower);
+                ready.insert(key(follower, &readers, &alive));
             }
         }
     }
@@ -152,6 +214,8 @@ mod tests {
     use crate::dtype::{DType, Scalar};
     use crate::plan::{Body, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
     use crate::stage::Stage;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
 
     /// Writes all 64 elements of buffers.
     fn kernel(reads: &[BufferId], writes: &[BufferId]) -> Kernel {
@@ -192,5 +256,56 @@ mod tests {
         assert_eq!(ends(&[first, reader.clone()]), [1, 2]);
         assert_eq!(ends(&[reader.clone(), kernel(&[0], &[3])]), [2]);
         assert_eq!(ends(&[reader, second]), [1, 2]);
+    }
+
+    /// The order by its definition: each time, of all that are ready, the least.
+    fn naive(items: &[Item], buffers: usize) -> Vec<usize> {
+        let writers =
+            |buffer| items.iter().flat_map(|item| &item.writes).filter(|write| write.0 == buffer).count() as u64;
+        let writers: Vec<u64> = (0..buffers).map(writers).collect();
+        let (mut done, mut result, mut alive) = (vec![false; items.len()], Vec::new(), vec![false; buffers]);
+        while result.len() < items.len() {
+            let readers = |buffer| {
+                let left = items.iter().zip(&done).filter(|(_, done)| !**done);
+                left.flat_map(|(item, _)| &item.reads).filter(|read| read.0 == buffer).count()
+            };
+            let ready =
+                (0..items.len()).filter(|&number| !done[number] && items[number].before.iter().all(|&n| done[n]));
+            let next = ready.min_by_key(|&number| {
+                let Item { reads, writes, stage, position, .. } = &items[number];
+                let new =
+                    writes.iter().filter(|write| !alive[write.0]).map(|write| write.1 / writers[write.0]).sum::<u64>();
+                let freed = reads.iter().filter(|read| readers(read.0) == 1).map(|read| read.1).sum::<u64>();
+                (*stage, i128::from(new) - i128::from(freed), *position)
+            });
+            let next = next.expect("no cycle");
+            done[next] = true;
+            items[next].writes.iter().for_each(|write| alive[write.0] = true);
+            result.push(next);
+        }
+        result
+    }
+
+    fn items() -> impl Strategy<Value = Vec<Item>> {
+        const BUFFERS: usize = 12;
+        let touched = || prop::collection::btree_map(0..BUFFERS, (1u64..5).prop_map(|n| n * 256), 0..4);
+        let one = (touched(), touched(), 0usize..3, 0usize..20, prop::collection::vec(any::<Index>(), 0..3));
+        prop::collection::vec(one, 1..40).prop_map(|all| {
+            let items = all.into_iter().enumerate().map(|(number, (reads, writes, stage, position, before))| Item {
+                before: before.into_iter().filter(|_| number > 0).map(|index| index.index(number)).collect(),
+                reads: reads.into_iter().collect(),
+                writes: writes.into_iter().collect(),
+                stage: [Stage::Forward, Stage::Backward, Stage::Update][stage],
+                position,
+            });
+            items.collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_adds_least_to_the_memory_comes_first(items in items()) {
+            prop_assert_eq!(order(&items, 12), naive(&items, 12));
+        }
     }
 }
