@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use brasa::runs::{Point, Recording, Series, XAxis, band};
+use brasa::train::Score;
 use brasa::train::record::{Kind, Line};
 use cpu_time::ThreadTime;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -113,7 +114,7 @@ fn main() {
             step,
             epoch: 1 + (step / 1000) as usize,
             loss: value(step, 0),
-            accuracy: value(step, 1) / 4.0,
+            score: Score::Accuracy(value(step, 1) / 4.0),
             lr: 0.001,
             elapsed_s: step as f64 * 0.01,
             samples_per_second: Some(12_345.678),
@@ -126,6 +127,8 @@ fn main() {
             loss_scale: None,
             joules: None,
             micro: None,
+            rmse: None,
+            mae: None,
         };
         text.push_str(&serde_json::to_string(&line).expect("plain numbers"));
         text.push('\n');

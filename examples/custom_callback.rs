@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use brasa::Result;
-use brasa::train::{Callback, Config, Confusion, Context, Control, EpochMetrics, TestMetrics, Trainer};
+use brasa::train::{Callback, Config, Context, Control, EpochMetrics, Tally, TestMetrics, Trainer};
 
 /// Prints how large each layer's weights are after each pass, and ends the run at an accuracy.
 struct Watch {
@@ -24,14 +24,15 @@ impl Callback for Watch {
         Ok(())
     }
 
-    fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, confusion: &Confusion) -> Result<()> {
+    fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, tally: &Tally) -> Result<()> {
+        let Some(confusion) = tally.confusion() else { return Ok(()) };
         let hardest = (0..confusion.classes()).min_by(|&a, &b| {
             let recall = |class| confusion.class(class).recall;
             recall(a).total_cmp(&recall(b))
         });
         let hardest = hardest.map_or_else(|| "none".to_owned(), |digit| digit.to_string());
-        println!("          {} accuracy {:.2} %, hardest digit {hardest}", test.part.name(), 100.0 * test.accuracy);
-        if test.accuracy >= self.enough {
+        println!("          {} accuracy {:.2} %, hardest digit {hardest}", test.part.name(), 100.0 * test.score());
+        if test.score() >= self.enough {
             run.stop(format!("{:.1} % is enough", 100.0 * self.enough));
         }
         Ok(())

@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use brasa::data::{Dataset, Description, Goal, Last, Normalization, On, Pipeline, Sample, Target};
+use brasa::data::{Dataset, Description, Goal, Last, On, Pipeline, Sample, Target};
 use brasa::{Error, Result};
 
 const SIDE: usize = 64;
@@ -51,9 +51,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         files.push(Mutex::new(file));
     }
-    let (name, classes, shape) = ("archives".into(), vec!["even".into(), "odd".into()], vec![3, SIDE, SIDE]);
-    let (goal, normalization) = (Goal::Classify, Normalization::default());
-    let description = Description { name, goal, classes, shape, normalization, columns: Vec::new() };
+    let classes = ["even", "odd"].map(str::to_owned);
+    let description = Description::new("archives", Goal::Classify, classes, [3, SIDE, SIDE]);
     let rounds = (gigabytes * 1e9 / (places.len() * BYTES) as f64).ceil() as usize;
 
     // from all archives in turn, in runs of 16, and what comes is shuffled: numbers, not pictures, lie in the buffer

@@ -63,7 +63,7 @@ fn main() -> Result<()> {
     trainer.add_tensorboard();
     let summary = trainer.run(&Control::default(), &mut |event| match event {
         Event::Started(start) => println!("{} parameters on {}", start.parameters, start.device),
-        Event::Evaluated { epoch, test, .. } => println!("epoch {epoch}: {} of {} right", test.correct, test.samples),
+        Event::Evaluated { epoch, test, .. } => println!("epoch {epoch}: {:.1} % right", 100.0 * test.score()),
         _ => {}
     })?;
     println!("saved in {}", summary.folder.display());

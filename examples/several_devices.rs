@@ -70,7 +70,7 @@ fn main() -> Result<()> {
     let config = Config { device: Some(names.join(",")), batch_size: ROWS, epochs: 2, seed: 1, ..Config::default() };
     let summary = Trainer::new(config)?.run(&Control::default(), &mut |event| {
         if let Event::Evaluated { epoch, test, .. } = event {
-            println!("trainer, epoch {epoch}: {} of {} right", test.correct, test.samples);
+            println!("trainer, epoch {epoch}: {:.1} % right", 100.0 * test.score());
         }
     })?;
     println!("saved in {}", summary.folder.display());

@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     let run = |name: &str, config: Config, data: Split<Pipeline>| {
         let config = Config { name: Some(name.into()), ..config };
         let summary = Trainer::with_data(config, data)?.run(&Control::default(), &mut |_| {})?;
-        let accuracy = summary.test.map_or(0.0, |test| test.accuracy);
+        let accuracy = summary.test.map_or(0.0, |test| test.score());
         println!("{name:<24} {:.1} %", 100.0 * accuracy);
         Ok::<_, Error>((accuracy, summary.folder))
     };

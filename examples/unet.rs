@@ -26,12 +26,14 @@ fn main() -> Result<()> {
     // writes masks beside pictures into the run's event files: `tensorboard --logdir runs`
     trainer.add_tensorboard();
     let summary = trainer.run(&Control::default(), &mut |event| {
-        if let Event::Evaluated { epoch, test, confusion, .. } = event {
+        if let Event::Evaluated { epoch, test, tally, .. } = event
+            && let Some(confusion) = tally.confusion()
+        {
             let [inside, outside, border] = [0, 1, 2].map(|class| 100.0 * confusion.class(class).iou);
             println!(
                 "epoch {epoch:2}: loss {:.4}, mean IoU {:.1} % (inside {inside:.1}, outside {outside:.1}, border {border:.1})",
                 test.loss,
-                100.0 * test.mean.iou
+                100.0 * test.score()
             );
         }
     })?;

@@ -29,7 +29,6 @@ pub(crate) fn thousands(number: impl fmt::Display) -> String {
 }
 
 /// `1 step`, `1,000 steps`.
-#[cfg(feature = "cli")]
 pub(crate) fn counted(number: impl fmt::Display, what: &str) -> String {
     let number = thousands(number);
     let plural = if number == "1" { "" } else { "s" };

@@ -10,10 +10,13 @@ use clap::parser::ValueSource;
 use crate::data::DatasetName;
 use crate::error::{Error, Result};
 use crate::train::record::RunRecord;
-use crate::train::{Asked, Confusion, HeldOut, Judged, TestMetrics, Trainer, best_weights, evaluate_for};
+use crate::train::{
+    Asked, ClassificationScores, Confusion, HeldOut, Judged, Residuals, Scores, Tally, TestMetrics, Trainer,
+    best_weights, evaluate_for,
+};
 use crate::units::thousands;
 
-use super::report::{percent, table};
+use super::report::{digits, percent, table};
 
 /// Classes of which a matrix is printed; more are no pleasure to read.
 const MAX_IN_MATRIX: usize = 20;
@@ -73,23 +76,14 @@ pub(super) fn run(args: &EvalArgs, matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 fn text(judged: &Judged) -> String {
-    let Judged { test, classes, confusion, skipped } = judged;
-    let mut text = String::new();
-    let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
-    let what = if test.by_iou { "pixels" } else { "samples" };
-    let part = test.part.name();
-    let _ = writeln!(text, "accuracy       {} ({correct} of {targets} {part} {what})", percent(test.accuracy));
-    if let Some(top5) = test.top5 {
-        let _ = writeln!(text, "top 5          {}", percent(top5));
-    }
-    let _ = writeln!(text, "loss           {:.4} (perplexity {:.4})", test.loss, test.perplexity);
-    let _ = writeln!(text, "mean IoU       {}", percent(test.mean.iou));
-    let _ = writeln!(text, "{:<14} {}\n", format!("mean {}", overlap(test)), percent(test.mean.f1));
-    text += &per_class(judged);
-    if classes.len() <= MAX_IN_MATRIX {
-        text.push('\n');
-        text += &matrix(classes, confusion);
-    }
+    let Judged { test, classes, tally, skipped } = judged;
+    let mut text = match (&test.scores, tally) {
+        (Scores::Classification(scores), Tally::Confusion(confusion)) => {
+            of_classes(test, scores) + &per_class(scores, classes, confusion) + &matrix(classes, confusion)
+        }
+        (_, Tally::Residuals(residuals)) => of_numbers(test) + &per_number(classes, residuals),
+        (Scores::Regression(_), Tally::Confusion(_)) => unreachable!("scores are computed from what was counted"),
+    };
     if skipped.count > 0 {
         let _ = writeln!(text, "\nskipped        {} samples that could not be read:", thousands(skipped.count));
         skipped.messages.iter().for_each(|message| text += &format!("  {message}\n"));
@@ -98,14 +92,33 @@ fn text(judged: &Judged) -> String {
     text
 }
 
-/// What F1 is called: of masks, Dice.
-fn overlap(test: &TestMetrics) -> &'static str {
-    if test.by_iou { "Dice" } else { "F1" }
+fn of_classes(test: &TestMetrics, scores: &ClassificationScores) -> String {
+    let mut text = String::new();
+    let (correct, targets) = (thousands(scores.correct as usize), thousands(scores.targets as usize));
+    let what = if scores.by_iou { "pixels" } else { "samples" };
+    let part = test.part.name();
+    let _ = writeln!(text, "accuracy       {} ({correct} of {targets} {part} {what})", percent(scores.accuracy));
+    if let Some(top5) = scores.top5 {
+        let _ = writeln!(text, "top 5          {}", percent(top5));
+    }
+    let _ = writeln!(text, "loss           {:.4} (perplexity {:.4})", test.loss, scores.perplexity);
+    let _ = writeln!(text, "mean IoU       {}", percent(scores.mean.iou));
+    let _ = writeln!(text, "{:<14} {}\n", format!("mean {}", overlap(scores)), percent(scores.mean.f1));
+    text
 }
 
-fn per_class(judged: &Judged) -> String {
-    let Judged { test, classes, confusion, .. } = judged;
-    let header = ["class", "precision", "recall", overlap(test), "IoU", "support"].map(str::to_owned);
+fn of_numbers(test: &TestMetrics) -> String {
+    let (samples, part) = (thousands(test.samples), test.part.name());
+    format!("R²             {:.4} ({samples} {part} samples)\nloss           {:.4}\n\n", test.score(), test.loss)
+}
+
+/// What F1 is called: of masks, Dice.
+fn overlap(scores: &ClassificationScores) -> &'static str {
+    if scores.by_iou { "Dice" } else { "F1" }
+}
+
+fn per_class(of: &ClassificationScores, classes: &[String], confusion: &Confusion) -> String {
+    let header = ["class", "precision", "recall", overlap(of), "IoU", "support"].map(str::to_owned);
     let row = |(number, name): (usize, &String)| {
         let scores = confusion.class(number);
         let [precision, recall, f1, iou] = [scores.precision, scores.recall, scores.f1, scores.iou].map(percent);
@@ -115,7 +128,7 @@ fn per_class(judged: &Judged) -> String {
         let scores = scores.map(percent).into_iter();
         std::iter::once(name.to_owned()).chain(scores).chain([thousands(confusion.total() as usize)]).collect()
     };
-    let (mean, micro) = (test.mean, test.micro);
+    let (mean, micro) = (of.mean, of.micro);
     let mean = together("mean", [mean.precision, mean.recall, mean.f1, mean.iou]);
     let micro = together("micro", [micro.precision, micro.recall, micro.f1, micro.iou]);
     let rows: Vec<_> =
@@ -123,8 +136,23 @@ fn per_class(judged: &Judged) -> String {
     table(&rows)
 }
 
-/// Rows are true classes, columns what the model said.
+/// Errors in the numbers' own units.
+fn per_number(names: &[String], residuals: &Residuals) -> String {
+    let header = ["number", "R²", "RMSE", "MAE", "mean error"].map(str::to_owned).to_vec();
+    let row = |(number, name): (usize, &String)| {
+        let scores = residuals.number(number);
+        let errors = [scores.rmse, scores.mae, residuals.bias(number)].map(digits);
+        [name.clone(), format!("{:.4}", scores.r2)].into_iter().chain(errors).collect()
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(header).chain(names.iter().enumerate().map(row)).collect();
+    table(&rows)
+}
+
+/// Rows are true classes, columns what the model said; nothing if they are many.
 fn matrix(classes: &[String], confusion: &Confusion) -> String {
+    if classes.len() > MAX_IN_MATRIX {
+        return String::new();
+    }
     let mut header = vec!["is \\ said".to_owned()];
     header.extend(classes.iter().cloned());
     let row = |(of, name): (usize, &String)| {
@@ -135,5 +163,5 @@ fn matrix(classes: &[String], confusion: &Confusion) -> String {
         std::iter::once(name.clone()).chain(counts).collect()
     };
     let rows: Vec<Vec<String>> = std::iter::once(header).chain(classes.iter().enumerate().map(row)).collect();
-    table(&rows)
+    "\n".to_owned() + &table(&rows)
 }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Result;
-use crate::train::{EpochMetrics, Event, TestMetrics};
+use crate::train::{EpochMetrics, Event, Score, Scores, TestMetrics};
 use crate::units::{counted, thousands};
 
 use super::layout::for_stderr;
-use super::report::{energy, loss, percent, seconds, summary};
+use super::report::{energy, loss, percent, score, seconds, summary};
 use super::train::{BY_SIGNAL, how_to_go_on};
 
 /// Listens to a run.
@@ -86,23 +86,20 @@ impl Listener {
             Event::Step(step) => {
                 self.bar.set_position(step.step as u64);
                 self.bar.set_message(format!(
-                    "loss {}  accuracy {}  {} samples/s  {} left",
+                    "loss {}  {}  {} samples/s  {} left",
                     loss(step.loss),
-                    percent(step.accuracy.into()),
+                    match step.score {
+                        Score::Accuracy(part) => format!("accuracy {}", percent(part)),
+                        of_numbers @ Score::R2(_) => score(of_numbers),
+                    },
                     thousands(step.samples_per_second as usize),
                     seconds(step.left_s),
                 ));
             }
             Event::Epoch(EpochMetrics {
-                epoch,
-                loss: mean,
-                accuracy,
-                samples_per_second,
-                skipped_steps,
-                joules,
-                ..
+                epoch, loss: mean, score, samples_per_second, skipped_steps, joules, ..
             }) => {
-                let epoch = format!("{}  {}", self.epoch(*epoch), learned("loss", *mean, *accuracy));
+                let epoch = format!("{}  {}", self.epoch(*epoch), learned("loss", *mean, *score));
                 let mut cost = format!("  {} samples/s", thousands(*samples_per_second as usize));
                 if let Some(joules) = joules {
                     cost += &format!("  {}", energy(*joules));
@@ -150,8 +147,14 @@ impl Listener {
     /// The line of an epoch with its evaluation, or of that alone where it was asked for within an epoch, or another
     /// process has told of the `epoch`.
     fn evaluated(&mut self, test: &TestMetrics, epoch: Option<usize>) -> String {
-        let iou = if test.by_iou { format!(" IoU {}", percent(test.mean.iou)) } else { String::new() };
-        let tested = learned(test.part.name(), test.loss, test.accuracy) + &iou;
+        let (score, iou) = match &test.scores {
+            Scores::Classification(scores) => {
+                let iou = if scores.by_iou { format!(" IoU {}", percent(scores.mean.iou)) } else { String::new() };
+                (Score::Accuracy(scores.accuracy), iou)
+            }
+            Scores::Regression(scores) => (Score::R2(scores.r2), String::new()),
+        };
+        let tested = learned(test.part.name(), test.loss, score) + &iou;
         match (self.epoch_line.take(), epoch) {
             (Some((epoch, cost)), _) => format!("{epoch}  {tested}{cost}"),
             (None, Some(epoch)) => format!("{}  {tested}", self.epoch(epoch)),
@@ -176,21 +179,21 @@ impl Listener {
     }
 }
 
-/// A loss and an accuracy in so few words that an epoch has room in the 80 columns of a terminal.
-fn learned(what: &str, mean: f64, accuracy: f64) -> String {
-    format!("{what} {} {:>7}", loss(mean as f32), percent(accuracy))
+/// A loss and a score in so few words that an epoch has room in the 80 columns of a terminal.
+fn learned(what: &str, mean: f64, part: Score) -> String {
+    format!("{what} {} {:>7}", loss(mean as f32), score(part))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::{HeldOut, MeanScores, MicroScores};
+    use crate::train::{ClassificationScores, HeldOut, MeanScores, MicroScores};
 
     fn lines(samples_per_second: f64, joules: Option<f64>, by_iou: bool) -> [String; 2] {
         let epoch = EpochMetrics {
             epoch: 9,
             loss: 0.59912,
-            accuracy: 0.83031,
+            score: Score::Accuracy(0.83031),
             samples_per_second,
             skipped_steps: 0,
             loss_scale: None,
@@ -199,15 +202,17 @@ mod tests {
         let test = TestMetrics {
             part: HeldOut::Test,
             loss: 0.37031,
-            perplexity: 1.4,
-            accuracy: 0.89136,
-            correct: 320,
-            targets: 359,
             samples: 359,
-            top5: None,
-            mean: MeanScores { iou: 0.76, ..MeanScores::default() },
-            micro: MicroScores::default(),
-            by_iou,
+            scores: Scores::Classification(ClassificationScores {
+                perplexity: 1.4,
+                accuracy: 0.89136,
+                correct: 320,
+                targets: 359,
+                top5: None,
+                mean: MeanScores { iou: 0.76, ..MeanScores::default() },
+                micro: MicroScores::default(),
+                by_iou,
+            }),
         };
         let mut listener = Listener::new(true);
         listener.epochs = 15;

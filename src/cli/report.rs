@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::error::shell_word;
-use crate::train::{BEST, HeldOut, StageReport, Summary, TestMetrics, what_binds};
+use crate::train::{BEST, HeldOut, RegressionScores, Score, Scores, StageReport, Summary, TestMetrics, what_binds};
 use crate::units::{counted, thousands};
 
 use super::layout::{width, wrap};
@@ -28,29 +28,17 @@ pub(super) fn summary(summary: &Summary) -> String {
     };
     match summary.test {
         Some(test) => {
-            let (correct, targets) = (thousands(test.correct as usize), thousands(test.targets as usize));
             let when = match summary.test_mid_epoch {
                 Some(step) => format!(", after step {}", thousands(step)),
                 None if summary.completed => String::new(),
                 None => ", in the last evaluation".to_owned(),
             };
-            let accuracy = percent(test.accuracy);
-            let _ = match test.part {
-                HeldOut::Test => writeln!(text, "test accuracy  {accuracy} ({correct} of {targets}){when}"),
-                HeldOut::Validation => {
-                    writeln!(text, "accuracy       {accuracy} ({correct} of {targets} for validation){when}")
-                }
-            };
-            if test.by_iou {
-                let _ = writeln!(text, "mean IoU       {}{when}", percent(test.mean.iou));
-            }
-            let (what, score): (_, fn(&TestMetrics) -> f64) =
-                if test.by_iou { ("mean IoU", |test| test.mean.iou) } else { ("accuracy", |test| test.accuracy) };
-            if let Some(best) = summary.best.filter(|best| score(best) > score(&test)) {
-                let _ = writeln!(text, "best {what:<8}  {}, in {BEST}", percent(score(&best)));
+            text += &judged(&test, &when);
+            if let Some(best) = summary.best.filter(|best| best.score() > test.score()) {
+                let _ = writeln!(text, "best {:<8}  {}, in {BEST}", best.score_name(), main_score(&best));
             }
         }
-        None => text.push_str("accuracy       not measured: stopped before\n"),
+        None => text.push_str("evaluation     none: stopped before\n"),
     }
     let judged_by = summary.test.map(|test| test.part).unwrap_or_default();
     let Summary { skipped_samples, skipped_tests, skipped_steps, .. } = summary;
@@ -67,6 +55,38 @@ pub(super) fn summary(summary: &Summary) -> String {
         let _ = writeln!(text, "test part      left to: brasa eval {}", shell_word(&summary.folder));
     }
     text
+}
+
+/// How well held-out samples were answered, and when.
+fn judged(test: &TestMetrics, when: &str) -> String {
+    let for_validation = if test.part == HeldOut::Validation { " for validation" } else { "" };
+    match &test.scores {
+        Scores::Classification(scores) => {
+            let (correct, targets) = (thousands(scores.correct as usize), thousands(scores.targets as usize));
+            let name = if test.part == HeldOut::Test { "test accuracy" } else { "accuracy" };
+            let accuracy = percent(scores.accuracy);
+            let mut text = format!("{name:<14} {accuracy} ({correct} of {targets}{for_validation}){when}\n");
+            if scores.by_iou {
+                let _ = writeln!(text, "mean IoU       {}{when}", percent(scores.mean.iou));
+            }
+            text
+        }
+        Scores::Regression(RegressionScores { r2, rmse, mae }) => {
+            let name = if test.part == HeldOut::Test { "test R²" } else { "R²" };
+            let (samples, [rmse, mae]) = (thousands(test.samples), [*rmse, *mae].map(digits));
+            format!(
+                "{name:<14} {r2:.4} ({samples} samples{for_validation}){when}\nRMSE           {rmse}{when}\nMAE            {mae}{when}\n"
+            )
+        }
+    }
+}
+
+/// The number that models are compared by.
+fn main_score(test: &TestMetrics) -> String {
+    match &test.scores {
+        Scores::Classification(_) => percent(test.score()),
+        Scores::Regression(scores) => format!("{:.4}", scores.r2),
+    }
 }
 
 /// One row for each stage. Busy: work done, on whatever thread or device; exposed: what training waited for.
@@ -112,6 +132,26 @@ fn stages(stages: &[StageReport]) -> String {
 /// A loss with as many digits as tell something.
 pub(super) fn loss(loss: f32) -> String {
     if loss < 1e5 { format!("{loss:.4}") } else { format!("{loss:.3e}") }
+}
+
+/// A number of whatever unit with as many digits as tell something.
+pub(super) fn digits(number: f64) -> String {
+    let size = number.abs();
+    match size {
+        _ if size == 0.0 || !number.is_finite() => number.to_string(),
+        0.001..10.0 => format!("{number:.4}"),
+        10.0..1e3 => format!("{number:.2}"),
+        1e3..1e7 => (if number < 0.0 { "-" } else { "" }).to_owned() + &thousands(size.round() as u64),
+        _ => format!("{number:.3e}"),
+    }
+}
+
+/// How good answers were, in few words.
+pub(super) fn score(score: Score) -> String {
+    match score {
+        Score::Accuracy(part) => percent(part),
+        Score::R2(part) => format!("R² {part:.4}"),
+    }
 }
 
 /// `part` of 1, as `97.50 %`.
@@ -226,6 +266,8 @@ mod tests {
         assert_eq!(all, ["0.0 s", "23 ms", "0.1 s", "4.2 s", "59 s", "3 min 07 s", "2 h 05 min"]);
         assert_eq!([3.21, 410.4, 12_340.0, 2.5e6].map(energy), ["3.2 J", "410 J", "12.3 kJ", "2.5 MJ"]);
         assert_eq!(percent(0.98611), "98.61 %");
+        let numbers = [0.0, -0.12345, 54.321, -54_321.4, 1.2345e9, 1e-5, f64::NAN].map(digits);
+        assert_eq!(numbers, ["0", "-0.1235", "54.32", "-54,321", "1.234e9", "1.000e-5", "NaN"]);
         assert_eq!([0.12345, 2.3e8].map(loss), ["0.1235", "2.300e8"]);
     }
 }

@@ -15,6 +15,8 @@ pub enum Targets {
     Classes(Vec<u32>),
     /// Numbers of each pixel's class, `[rows, height, width]`; [`IGNORED`](super::IGNORED) where it is not known.
     Masks(Vec<u8>),
+    /// Numbers in their own units, `[rows, numbers]`.
+    Numbers(Vec<f32>),
     /// Two classes for each row, as of pictures that were mixed, all `[rows]`.
     Mixed {
         /// The class of the row's own sample.
@@ -27,11 +29,12 @@ pub enum Targets {
 }
 
 impl Targets {
-    /// How many there are, padding included: rows, or pixels of all rows.
+    /// How many there are, padding included: rows, or pixels or numbers of all rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Classes(classes) | Self::Mixed { first: classes, .. } => classes.len(),
             Self::Masks(masks) => masks.len(),
+            Self::Numbers(numbers) => numbers.len(),
         }
     }
 
@@ -78,8 +81,8 @@ impl Batch {
         self.weights.len()
     }
 
-    /// Inputs, targets and weights as they are uploaded: the inputs as they are, classes as i32 `[rows]` or masks as u8
-    /// `[rows, height, width]`, and the weights as f32 `[rows]`. Behind them, of mixed targets, the second classes as
+    /// Inputs, targets and weights as they are uploaded: the inputs as they are, classes as i32 `[rows]`, masks as u8
+    /// `[rows, height, width]` or numbers as f32 `[rows, numbers]`, and the weights as f32 `[rows]`. Behind them, of mixed targets, the second classes as
     /// i32 `[rows]` and the shares as f32 `[rows]`; then the parameters of the augmentation, if there are any, as f32.
     ///
     /// [`Format::receive`](super::Format::receive) takes them in on the device.
@@ -94,6 +97,10 @@ impl Batch {
                 let mut shape = vec![rows];
                 shape.extend(&self.shape[self.shape.len().saturating_sub(2)..]);
                 (Shape::from(shape), DType::U8, masks.as_slice())
+            }
+            Targets::Numbers(numbers) => {
+                let shape = Shape::from([rows, numbers.len() / rows.max(1)]);
+                (shape, DType::F32, bytemuck::cast_slice(numbers))
             }
         };
         let mut uploads = vec![

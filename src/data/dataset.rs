@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::shape::Shape;
@@ -16,11 +18,13 @@ pub enum Goal {
     Classify,
     /// One class for each pixel.
     Segment,
+    /// Numbers for each sample: regression.
+    Regress,
 }
 
 /// What the model sees of a picture's bytes: `(byte - mean) / std`, for each channel, or for all of them if there is
 /// one.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Normalization {
     /// What becomes 0, as a byte.
     pub mean: Vec<f32>,
@@ -52,6 +56,29 @@ impl Normalization {
         inputs * scale + offset
     }
 
+    /// `(numbers - mean) / std`, along the second axis. Unlike [`scaled`](Self::scaled) it keeps what numbers far from 0
+    /// differ by.
+    #[track_caller]
+    pub(crate) fn standardised(&self, numbers: &Tensor) -> Tensor {
+        let mean = per_channel(self.mean.iter().copied(), numbers);
+        (numbers - mean) * per_channel(self.std.iter().map(|std| std.recip()), numbers)
+    }
+
+    /// What was [standardised](Self::standardised), in its own units.
+    #[track_caller]
+    pub(crate) fn restored(&self, said: &Tensor) -> Tensor {
+        said * per_channel(self.std.iter().copied(), said) + per_channel(self.mean.iter().copied(), said)
+    }
+
+    /// Brings rows of numbers that were standardised, one after the other, back to their own units.
+    pub(crate) fn restore(&self, rows: &mut [f32]) {
+        for row in rows.chunks_exact_mut(self.mean.len()) {
+            for (value, (&mean, &std)) in row.iter_mut().zip(self.mean.iter().zip(&self.std)) {
+                *value = (f64::from(*value) * f64::from(std) + f64::from(mean)) as f32;
+            }
+        }
+    }
+
     /// Brings rows of a table, one after the other, to these scales, of which there is one for each column.
     pub(crate) fn standardise(&self, rows: &mut [f32]) {
         for row in rows.chunks_exact_mut(self.mean.len()) {
@@ -80,7 +107,7 @@ pub struct Description {
     pub name: String,
     /// What is to be learned from it.
     pub goal: Goal,
-    /// Names of the classes; classes are numbered in this order.
+    /// Names of the classes, which are numbered in this order; of regression, of the numbers.
     pub classes: Vec<String>,
     /// Shape of each input, `[channels, height, width]` or `[features]`. Height and width are 0 if pictures differ in
     /// size: something has to [resize](super::Resize) them before they are put in a batch.
@@ -90,9 +117,40 @@ pub struct Description {
     pub normalization: Normalization,
     /// Names of a table's features, in their order; none of pictures, and of a table that does not tell them.
     pub columns: Vec<String>,
+    /// Of regression: mean and standard deviation of each number over the training part. Models learn `(number - mean) /
+    /// std`, and what they say is told in the numbers' own units.
+    pub scales: Option<Normalization>,
 }
 
 impl Description {
+    /// Of a data set of this name: what is to be learned, the names of the classes or numbers, and the shape of each
+    /// input. Bytes from 0 to 255 become 0 to 1, numbers are learned as they are, and columns have no names.
+    ///
+    /// ```
+    /// use brasa::data::{Description, Goal, Normalization};
+    ///
+    /// let scales = Some(Normalization { mean: vec![21.5], std: vec![3.0] });
+    /// let names = vec!["temperature".to_owned()];
+    /// let of = Description { scales, ..Description::new("rooms", Goal::Regress, names, [4]) };
+    /// assert_eq!(of.shape, [4]);
+    /// ```
+    pub fn new(
+        name: impl Into<String>,
+        goal: Goal,
+        classes: impl Into<Vec<String>>,
+        shape: impl Into<Vec<usize>>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            goal,
+            classes: classes.into(),
+            shape: shape.into(),
+            normalization: Normalization::default(),
+            columns: Vec::new(),
+            scales: None,
+        }
+    }
+
     /// Shapes and types of what [`Batch::uploads`](super::Batch::uploads) gives for a batch of `rows` rows.
     pub fn signature(&self, rows: usize) -> [(Shape, DType); 3] {
         let with_rows = |dims: &[usize]| Shape::from([&[rows], dims].concat());
@@ -102,6 +160,7 @@ impl Description {
         };
         let targets = match (self.goal, &self.shape[..]) {
             (Goal::Segment, [_, sides @ ..]) => (with_rows(sides), DType::U8),
+            (Goal::Regress, _) => (with_rows(&[self.classes.len()]), DType::F32),
             _ => (with_rows(&[]), DType::I32),
         };
         [(with_rows(&self.shape), inputs), targets, (with_rows(&[]), DType::F32)]

@@ -31,9 +31,7 @@ impl InMemory {
         assert_eq!(pixels.len(), labels.len() * size, "{} labels need {size} pixels each", labels.len());
         let known = classes.len();
         assert!(labels.iter().all(|&label| (label as usize) < known), "a label is not below {known}");
-        let shape = shape.to_vec();
-        let (name, goal) = (name.into(), Goal::Classify);
-        let description = Description { name, goal, classes, shape, normalization, columns: Vec::new() };
+        let description = Description { normalization, ..Description::new(name, Goal::Classify, classes, shape) };
         Self { description, pixels, labels }
     }
 

@@ -43,8 +43,8 @@ pub(crate) use sets::absolute;
 pub(crate) use sets::known_forms;
 pub use sets::{
     Cifar, ClassFolders, Columns, DIGITS_TEST_PERCENT, DatasetName, Masked, OpenOptions, PUBLISHED, Progress,
-    Published, PublishedFile, Shapes, ShapesOptions, Table, digits, fetch, open, open_csv, open_folder, open_pairs,
-    parse_cifar, parse_csv, parse_digits, parse_idx,
+    Published, PublishedFile, Shapes, ShapesOptions, Table, TableTarget, digits, fetch, open, open_csv, open_folder,
+    open_pairs, parse_cifar, parse_csv, parse_digits, parse_idx,
 };
 #[cfg(feature = "cli")]
 pub(crate) use sets::{FORMS, feature, find, has_names, missing, separator};

@@ -54,12 +54,14 @@ impl Values {
 }
 
 /// What a model should say about a sample.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Target {
     /// The number of its class.
     Class(u32),
     /// The number of each pixel's class, `[height, width]`; [`IGNORED`] where it is not known.
     Mask(Vec<u8>),
+    /// The numbers, in their own units.
+    Numbers(Vec<f32>),
 }
 
 /// The class of pixels that count neither in a loss nor in a metric.
@@ -103,5 +105,16 @@ impl Sample {
         mask.clear();
         mask.resize(pixels, 0);
         mask
+    }
+
+    /// Makes its target these numbers.
+    pub fn set_numbers(&mut self, numbers: &[f32]) {
+        match &mut self.target {
+            Target::Numbers(own) => {
+                own.clear();
+                own.extend_from_slice(numbers);
+            }
+            other => *other = Target::Numbers(numbers.to_vec()),
+        }
     }
 }

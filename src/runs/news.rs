@@ -2,52 +2,48 @@
 
 use std::collections::BTreeMap;
 
-use crate::train::Confusion;
 use crate::train::record::{Kind, Line, PlanRecord, Predictions, RunRecord, Status};
+use crate::train::{Confusion, Residuals, Score};
 
 use super::{Point, RecordedHistogram, Recording, Series};
 
 /// Histograms kept of a tag.
 const MAX_HISTOGRAMS: usize = 200;
 
-/// What lines of `metrics.jsonl` tell of, by the tags that they have in our event files as well.
-const TAGS: [&str; TEST_TAGS + JUDGED] = [
+/// What an evaluation tells of a part of the data.
+macro_rules! judged {
+    ($part:literal) => {
+        [
+            concat!("loss/", $part),
+            concat!("accuracy/", $part),
+            concat!("r2/", $part),
+            concat!($part, "/top5"),
+            concat!($part, "/mean_iou"),
+            concat!($part, "/mean_f1"),
+            concat!($part, "/mean_precision"),
+            concat!($part, "/mean_recall"),
+            concat!($part, "/micro_f1"),
+            concat!($part, "/perplexity"),
+            concat!($part, "/rmse"),
+            concat!($part, "/mae"),
+        ]
+    };
+}
+const TRAIN: [&str; 7] = [
     "loss/train",
     "accuracy/train",
+    "r2/train",
     "learning_rate",
     "samples_per_second",
     "gradient_norm",
     "memory_bytes",
-    "epoch/loss",
-    "epoch/accuracy",
-    "epoch/skipped_steps",
-    "epoch/loss_scale",
-    "epoch/joules",
-    "loss/validation",
-    "accuracy/validation",
-    "validation/top5",
-    "validation/mean_iou",
-    "validation/mean_f1",
-    "validation/mean_precision",
-    "validation/mean_recall",
-    "validation/micro_f1",
-    "validation/perplexity",
-    "loss/test",
-    "accuracy/test",
-    "test/top5",
-    "test/mean_iou",
-    "test/mean_f1",
-    "test/mean_precision",
-    "test/mean_recall",
-    "test/micro_f1",
-    "test/perplexity",
 ];
-/// Where those of each kind of line begin.
-const EPOCH_TAGS: usize = 6;
-const VALIDATION_TAGS: usize = EPOCH_TAGS + 5;
-const TEST_TAGS: usize = VALIDATION_TAGS + JUDGED;
-/// How many an evaluation has.
-const JUDGED: usize = 9;
+const EPOCH: [&str; 6] =
+    ["epoch/loss", "epoch/accuracy", "epoch/r2", "epoch/skipped_steps", "epoch/loss_scale", "epoch/joules"];
+const VALIDATION: [&str; 12] = judged!("validation");
+const TEST: [&str; 12] = judged!("test");
+/// What lines of `metrics.jsonl` tell of, kind by kind, by the tags that they have in our event files as well.
+const TAGS: [&[&str]; 4] = [&TRAIN, &EPOCH, &VALIDATION, &TEST];
 
 /// What a folder's files say that was not known before.
 #[derive(Debug, Default)]
@@ -68,8 +64,9 @@ pub(super) struct News {
     pub(super) problems: Option<Vec<String>>,
     /// From event files, what was known of this step and later ones is void.
     pub(super) cut: Option<u64>,
-    /// From lines, in the order of [`TAGS`].
-    pub(super) measured: [Series; TAGS.len()],
+    pub(super) residuals: Option<Residuals>,
+    /// From lines, in the order of [`TAGS`]; none of a kind of which there was no line.
+    pub(super) measured: [Vec<Series>; TAGS.len()],
     /// From event files.
     pub(super) scalars: BTreeMap<String, Series>,
     pub(super) histograms: BTreeMap<String, Vec<RecordedHistogram>>,
@@ -81,28 +78,36 @@ impl News {
     pub(super) fn line(&mut self, line: &Line, epoch: Option<f32>) {
         let passes = line.epoch as f32;
         let epoch = epoch.unwrap_or(if line.kind == Kind::Train { passes - 1.0 } else { passes });
-        let mut push = |first: usize, values: &[Option<f64>]| {
-            for (series, value) in self.measured[first..].iter_mut().zip(values) {
+        let mut push = |kind: usize, values: &[Option<f64>]| {
+            let series = &mut self.measured[kind];
+            series.resize_with(TAGS[kind].len(), Series::default);
+            debug_assert_eq!(values.len(), series.len(), "a value for each tag");
+            for (series, value) in series.iter_mut().zip(values) {
                 if let Some(value) = *value {
                     series.push(Point { step: line.step, epoch, seconds: line.elapsed_s, value });
                 }
             }
         };
-        let (loss, accuracy) = (Some(line.loss), Some(line.accuracy));
-        let bytes = line.memory_bytes.map(|bytes| bytes as f64);
+        let loss = Some(line.loss);
+        let [accuracy, r2] = match line.score {
+            Score::Accuracy(part) => [Some(part), None],
+            Score::R2(part) => [None, Some(part)],
+        };
         match line.kind {
             Kind::Train => {
-                push(0, &[loss, accuracy, Some(line.lr), line.samples_per_second, line.gradient_norm, bytes]);
+                let bytes = line.memory_bytes.map(|bytes| bytes as f64);
+                push(0, &[loss, accuracy, r2, Some(line.lr), line.samples_per_second, line.gradient_norm, bytes]);
             }
             Kind::Epoch => {
                 let skipped_steps = line.skipped_steps.map(f64::from);
-                push(EPOCH_TAGS, &[loss, accuracy, skipped_steps, line.loss_scale, line.joules]);
+                push(1, &[loss, accuracy, r2, skipped_steps, line.loss_scale, line.joules]);
             }
             Kind::Validation | Kind::Test => {
                 let mean = |of: fn(&crate::train::MeanScores) -> f64| line.mean.as_ref().map(of);
-                let judged: [_; JUDGED] = [
+                let judged = [
                     loss,
                     accuracy,
+                    r2,
                     line.top5,
                     mean(|mean| mean.iou),
                     mean(|mean| mean.f1),
@@ -110,8 +115,10 @@ impl News {
                     mean(|mean| mean.recall),
                     line.micro.map(|micro| micro.f1),
                     line.perplexity,
+                    line.rmse,
+                    line.mae,
                 ];
-                push(if line.kind == Kind::Test { TEST_TAGS } else { VALIDATION_TAGS }, &judged);
+                push(if line.kind == Kind::Validation { 2 } else { 3 }, &judged);
             }
         }
     }
@@ -149,6 +156,7 @@ impl Recording {
         let predicted = set(&mut self.predictions, news.predictions);
         changed |= predicted;
         changed |= set(&mut self.confusion, news.confusion);
+        changed |= set(&mut self.residuals, news.residuals);
         changed |= std::mem::replace(&mut self.held, news.held) != news.held;
         if let Some(problems) = news.problems {
             changed |= self.problems != problems;
@@ -160,7 +168,8 @@ impl Recording {
             self.histograms.values_mut().for_each(|list| list.retain(|histogram| histogram.step < step));
             changed = true;
         }
-        for (tag, series) in TAGS.into_iter().zip(news.measured).filter(|(_, series)| !series.is_empty()) {
+        let measured = TAGS.into_iter().zip(news.measured).flat_map(|(tags, series)| tags.iter().copied().zip(series));
+        for (tag, series) in measured.filter(|(_, series)| !series.is_empty()) {
             changed = true;
             if self.measured.insert(tag.to_owned()) {
                 // event files were read first, and say the same
@@ -229,7 +238,7 @@ mod tests {
             step: 10,
             epoch: 3,
             loss: 1.0,
-            accuracy: 2.0,
+            score: Score::Accuracy(2.0),
             lr: 3.0,
             elapsed_s: 0.5,
             samples_per_second: Some(4.0),
@@ -242,6 +251,8 @@ mod tests {
             loss_scale: Some(13.0),
             joules: Some(14.0),
             micro: Some(crate::train::MicroScores { f1: 13.0, ..Default::default() }),
+            rmse: Some(14.0),
+            mae: Some(15.0),
         };
         let mut news = News::default();
         news.line(&line(Kind::Train), Some(2.5));
@@ -271,6 +282,8 @@ mod tests {
             ("test/mean_iou", 11.0),
             ("test/perplexity", 12.0),
             ("test/micro_f1", 13.0),
+            ("test/rmse", 14.0),
+            ("test/mae", 15.0),
         ];
         for (tag, expected) in test {
             assert_eq!(value(tag), Some((10, 3.0, expected)), "{tag}");
@@ -278,6 +291,17 @@ mod tests {
         for (tag, expected) in test.into_iter().filter(|(tag, _)| tag.contains("test")) {
             assert_eq!(value(&tag.replace("test", "validation")), Some((11, 3.0, expected)), "{tag}");
         }
-        assert_eq!(recording.series.len(), TAGS.len());
+        let of_numbers = ["r2/train", "epoch/r2", "r2/validation", "r2/test"];
+        assert_eq!(recording.series.len() + of_numbers.len(), TAGS.iter().map(|tags| tags.len()).sum::<usize>());
+        let mut news = News::default();
+        for kind in [Kind::Train, Kind::Epoch, Kind::Validation, Kind::Test] {
+            news.line(&Line { score: Score::R2(0.5), ..line(kind) }, None);
+        }
+        let mut recording = Recording::default();
+        recording.apply(news);
+        for tag in of_numbers {
+            assert_eq!(recording.series[tag].last().map(|point| point.value), Some(0.5), "{tag}");
+        }
+        assert!(!recording.series.keys().any(|tag| tag.contains("accuracy")));
     }
 }

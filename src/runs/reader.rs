@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::train::Start;
-use crate::train::record::{CONFUSION, METRICS, PLAN, PREDICTIONS, RUN, RunRecord, RunState, STATUS};
+use crate::train::record::{CONFUSION, METRICS, PLAN, PREDICTIONS, RESIDUALS, RUN, RunRecord, RunState, STATUS};
 
 use super::events::{Another, EventFiles};
 use super::json::{self, Watched};
@@ -24,6 +24,7 @@ pub(super) struct Reader {
     plan: Watched,
     predictions: Watched,
     confusion: Watched,
+    residuals: Watched,
     lines: Lines,
     /// Why the lines cannot be read.
     lines_problem: Option<String>,
@@ -92,6 +93,7 @@ impl Reader {
             (PLAN, &self.plan),
             (PREDICTIONS, &self.predictions),
             (CONFUSION, &self.confusion),
+            (RESIDUALS, &self.residuals),
         ] {
             watched.problem().into_iter().for_each(|reason| problems.add(format!("{name}: {reason}")));
         }
@@ -106,13 +108,14 @@ impl Reader {
 
     /// One look at everything.
     fn pass(&mut self, folder: &Path, most: u64, news: &mut News) -> Result<(), Another> {
-        let Self { config, run, status, plan, predictions, confusion, .. } = self;
+        let Self { config, run, status, plan, predictions, confusion, residuals, .. } = self;
         read(&mut news.config, config, folder, CONFIG, json::settings);
         read(&mut news.run, run, folder, RUN, json::json::<RunRecord>);
         read(&mut news.status, status, folder, STATUS, json::status);
         read(&mut news.plan, plan, folder, PLAN, json::plan);
         read(&mut news.predictions, predictions, folder, PREDICTIONS, json::predictions);
         read(&mut news.confusion, confusion, folder, CONFUSION, json::confusion);
+        read(&mut news.residuals, residuals, folder, RESIDUALS, json::json);
         if let Some(status) = &news.status {
             self.said = Some((status.state, status.written_unix_ms));
         }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::formats::tensorboard::Bucket;
-use crate::train::Confusion;
 use crate::train::record::{PlanRecord, Predictions, RunRecord, Status};
+use crate::train::{Confusion, Residuals};
 
 use super::begun::begun;
 use super::find::place;
@@ -45,10 +45,13 @@ pub struct Recording {
     pub predictions_version: u64,
     /// What was taken for what in the last evaluation.
     pub confusion: Option<Confusion>,
+    /// By how much numbers were missed in it.
+    pub residuals: Option<Residuals>,
     /// Numbers by tag: of our own runs `loss/train`, `loss/test`, `accuracy/train`, `accuracy/test`, `learning_rate`,
     /// `gradient_norm`, `samples_per_second`, `memory_bytes`, `epoch/loss`, `epoch/accuracy`, `epoch/skipped_steps`,
     /// `epoch/loss_scale`, `epoch/joules`, `test/mean_iou`, `test/mean_f1`, `test/mean_precision`, `test/mean_recall`,
-    /// `test/micro_f1`, `test/perplexity`, `test/top5` (of runs that are judged by a validation part, with `validation`
+    /// `test/micro_f1`, `test/perplexity`, `test/top5`, of regression `r2/train`, `epoch/r2`, `r2/test`, `test/rmse`,
+    /// `test/mae` in their place (of runs that are judged by a validation part, with `validation`
     /// in place of `test`) from `metrics.jsonl`, all else from event files.
     pub series: BTreeMap<String, Series>,
     /// Histograms by tag, at most 200 of each, evenly spaced.
@@ -112,11 +115,17 @@ impl Recording {
         self.run.as_ref().is_some_and(|run| run.input.segments)
     }
 
-    /// The best score of an evaluation: accuracy, of segmentation mean intersection over union.
+    /// Whether the model predicts numbers, so that R² is what counts.
+    pub fn regresses(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.input.regresses)
+    }
+
+    /// The best score of an evaluation: accuracy, of segmentation mean intersection over union, of regression R².
     pub fn best(&self) -> Option<f64> {
-        let tags = match self.segments() {
-            true => ["validation/mean_iou", "test/mean_iou"],
-            false => ["accuracy/validation", "accuracy/test"],
+        let tags = match (self.segments(), self.regresses()) {
+            (true, _) => ["validation/mean_iou", "test/mean_iou"],
+            (_, true) => ["r2/validation", "r2/test"],
+            _ => ["accuracy/validation", "accuracy/test"],
         };
         self.first_of(tags)?.max()
     }

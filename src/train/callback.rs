@@ -9,10 +9,10 @@ use crate::data::Pipeline;
 use crate::error::Result;
 use crate::nn::Module;
 
-use super::event::{EpochMetrics, Start, StepMetrics, Summary, TestMetrics};
+use super::event::{EpochMetrics, Start, StepMetrics, Summary};
 use super::learner::{Learner, Prediction};
 use super::rates::checked_factor;
-use super::scores::Confusion;
+use super::scores::{Tally, TestMetrics};
 
 /// Something that is called at the moments of a run. All methods do nothing unless they are written.
 ///
@@ -32,7 +32,7 @@ use super::scores::Confusion;
 ///
 /// impl Callback for GoodEnough {
 ///     fn on_epoch_end(&mut self, run: &mut Context<'_>, epoch: &EpochMetrics) -> brasa::Result<()> {
-///         if epoch.accuracy > 0.9 {
+///         if epoch.score.value() > 0.9 {
 ///             run.stop("nine of ten are right");
 ///         }
 ///         Ok(())
@@ -125,7 +125,7 @@ pub trait Callback: Send {
     ///
     /// # Errors
     /// The callback's own, which ends the run.
-    fn on_test_end(&mut self, _run: &mut Context<'_>, _test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
+    fn on_test_end(&mut self, _run: &mut Context<'_>, _test: &TestMetrics, _tally: &Tally) -> Result<()> {
         Ok(())
     }
 

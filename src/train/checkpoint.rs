@@ -22,8 +22,8 @@ use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::environment::Environment;
-use super::event::TestMetrics;
 use super::length::Length;
+use super::scores::TestMetrics;
 
 /// The only version that is written and read.
 pub const CHECKPOINT_VERSION: u32 = 2;

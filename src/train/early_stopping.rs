@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nn::{LoadOptions, load_weights, save_weights};
 use crate::runtime::VarKind;
 
 use super::callback::{Callback, Context};
-use super::event::TestMetrics;
-use super::scores::Confusion;
+use super::scores::Tally;
+use super::scores::TestMetrics;
 
 /// What of an evaluation is to get better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,6 +24,8 @@ pub enum Monitor {
     MeanF1,
     /// The mean intersection over union.
     MeanIou,
+    /// The coefficient of determination, of regression.
+    R2,
 }
 
 impl Monitor {
@@ -33,18 +35,31 @@ impl Monitor {
             Self::Accuracy => "accuracy",
             Self::MeanF1 => "mean F1",
             Self::MeanIou => "mean IoU",
+            Self::R2 => "R²",
         }
     }
 
     /// A number that is larger if the model is better.
-    fn merit(self, test: &TestMetrics) -> f64 {
-        match self {
-            Self::Loss => -test.loss,
-            Self::Accuracy => test.accuracy,
-            Self::MeanF1 => test.mean.f1,
-            Self::MeanIou => test.mean.iou,
-        }
+    ///
+    /// # Errors
+    /// If it is not known of what the model answers.
+    fn merit(self, test: &TestMetrics) -> Result<f64> {
+        let classes = test.classification();
+        let merit = match self {
+            Self::Loss => Some(-test.loss),
+            Self::Accuracy => classes.map(|scores| scores.accuracy),
+            Self::MeanF1 => classes.map(|scores| scores.mean.f1),
+            Self::MeanIou => classes.map(|scores| scores.mean.iou),
+            Self::R2 => test.regression().map(|scores| scores.r2),
+        };
+        let message = || format!("EarlyStopping: there is no {} of {}", self.name(), kind(test));
+        merit.ok_or_else(|| Error::Config(message()))
     }
+}
+
+/// What is judged.
+fn kind(test: &TestMetrics) -> &'static str {
+    if test.regression().is_some() { "regression" } else { "classes" }
 }
 
 /// Ends a run whose evaluations have not become better for some epochs: Keras' `EarlyStopping`. Evaluations within an
@@ -112,14 +127,15 @@ impl Callback for EarlyStopping {
             Monitor::Accuracy => "early-stopping-accuracy",
             Monitor::MeanF1 => "early-stopping-mean-f1",
             Monitor::MeanIou => "early-stopping-mean-iou",
+            Monitor::R2 => "early-stopping-r2",
         }
     }
 
-    fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
+    fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _tally: &Tally) -> Result<()> {
         if run.mid_epoch() {
             return Ok(());
         }
-        let merit = self.monitor.merit(test);
+        let merit = self.monitor.merit(test)?;
         if merit > self.best + self.min_delta {
             (self.best, self.since) = (merit, 0);
             if self.restores {

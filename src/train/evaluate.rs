@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::data::{self, Batch, OpenOptions, Pipeline, Skipped, Split};
+use crate::data::{self, Batch, Description, Goal, OpenOptions, Pipeline, Skipped, Split};
 use crate::error::{Error, Result};
 use crate::nn;
 use crate::units::some;
@@ -11,10 +11,9 @@ use super::Config;
 use super::auto::AUTO;
 use super::checkpoint;
 use super::devices::open_first;
-use super::event::{HeldOut, TestMetrics};
 use super::learner::{Evaluated, Learner};
 use super::record::RunRecord;
-use super::scores::Confusion;
+use super::scores::{ClassificationScores, HeldOut, Scores, Tally, TestMetrics};
 use super::trainer::{batched, pipelines};
 
 /// How good a model is, as a whole and class by class.
@@ -23,10 +22,11 @@ pub struct Judged {
     /// As a whole.
     #[serde(flatten)]
     pub test: TestMetrics,
-    /// Names of the classes.
+    /// Names of the classes, or of the numbers that are predicted.
     pub classes: Vec<String>,
-    /// What was taken for what.
-    pub confusion: Confusion,
+    /// What was taken for what, or by how much numbers were missed: `confusion` or `residuals`.
+    #[serde(flatten)]
+    pub tally: Tally,
     /// Samples that could not be read.
     pub skipped: Skipped,
 }
@@ -94,7 +94,7 @@ pub(crate) fn evaluate_for(
     let test = TestMetrics::new(asked.part, &evaluated, samples, learner.segments());
     let classes = part.description().classes.clone();
     let skipped = batches.skipped().clone();
-    Ok(Judged { test, classes, confusion: evaluated.confusion, skipped })
+    Ok(Judged { test, classes, tally: evaluated.tally, skipped })
 }
 
 /// The data that `config` names; a validation part of their own comes before one that is held out.
@@ -110,6 +110,17 @@ fn in_form(config: &Config, learned: &RunRecord) -> Result<Split<Pipeline>> {
     let options = OpenOptions { any_size: own.any_size || is_other, columns: learned.input.columns(), ..own };
     let data = open(config, &options)?;
     let of = data.test.description();
+    if (of.goal == Goal::Regress) != learned.input.regresses {
+        let (has, asked) = if learned.input.regresses { ("classes", "numbers") } else { ("numbers", "classes") };
+        let message =
+            format!("`{}` has {has}, but the model has learned {asked}: judge it by data with these", of.name);
+        return Err(Error::Config(message));
+    }
+    if learned.input.regresses && of.classes.len() == learned.classes.len() {
+        // of these, names and scales are those that were learned
+        let of = Description { classes: learned.classes.clone(), scales: learned.input.scales.clone(), ..of.clone() };
+        return data.map(|part| learned.input.applied(part.described(of.clone()))).transpose();
+    }
     if of.classes != learned.classes {
         let (name, own, learned) = (&of.name, some(&of.classes), some(&learned.classes));
         let message =
@@ -121,19 +132,20 @@ fn in_form(config: &Config, learned: &RunRecord) -> Result<Split<Pipeline>> {
 
 impl TestMetrics {
     pub(super) fn new(part: HeldOut, evaluated: &Evaluated, samples: usize, by_iou: bool) -> Self {
-        let Evaluated { loss, confusion, top5 } = evaluated;
-        Self {
-            part,
-            loss: *loss,
-            perplexity: loss.exp(),
-            accuracy: confusion.accuracy(),
-            correct: confusion.correct(),
-            targets: confusion.total(),
-            samples,
-            top5: *top5,
-            mean: confusion.means(),
-            micro: confusion.micro(),
-            by_iou,
-        }
+        let Evaluated { loss, tally, top5 } = evaluated;
+        let scores = match tally {
+            Tally::Confusion(confusion) => Scores::Classification(ClassificationScores {
+                perplexity: loss.exp(),
+                accuracy: confusion.accuracy(),
+                correct: confusion.correct(),
+                targets: confusion.total(),
+                top5: *top5,
+                mean: confusion.means(),
+                micro: confusion.micro(),
+                by_iou,
+            }),
+            Tally::Residuals(residuals) => Scores::Regression(residuals.means()),
+        };
+        Self { part, loss: *loss, samples, scores }
     }
 }

@@ -6,12 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::Split;
 use crate::runtime::Forecast;
 use crate::units::bytes;
 
-use super::record::number;
-use super::scores::{Confusion, MeanScores, MicroScores};
+use super::scores::{HeldOut, Score, Tally, TestMetrics};
 use super::{Environment, StageReport};
 
 /// Something that happened in a run. As JSON: an object whose `event` is the variant in snake case.
@@ -37,9 +35,9 @@ pub enum Event {
         /// How well.
         #[serde(flatten)]
         test: TestMetrics,
-        /// What was taken for what; the run's `confusion.json` has it.
+        /// What it counted; the run's `confusion.json` or `residuals.json` has it.
         #[serde(skip)]
-        confusion: Arc<Confusion>,
+        tally: Arc<Tally>,
     },
     /// The run waits for its user.
     Paused,
@@ -166,8 +164,9 @@ pub struct EpochMetrics {
     pub epoch: usize,
     /// Mean loss over it.
     pub loss: f64,
-    /// Part of the training targets (samples, or pixels) that were classified correctly while learning.
-    pub accuracy: f64,
+    /// How good the answers were while learning.
+    #[serde(flatten)]
+    pub score: Score,
     /// Training samples a second, in this epoch, without what was evaluated or saved meanwhile.
     pub samples_per_second: f64,
     /// Steps so far that changed nothing, because something in them was not finite; where a step's batch is several
@@ -181,87 +180,6 @@ pub struct EpochMetrics {
     pub joules: Option<f64>,
 }
 
-/// A part of the data that a model is judged by.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
-pub enum HeldOut {
-    /// By which something is chosen: the best weights, the end of a run, a learning rate.
-    Validation,
-    /// The last word, unless there is no validation part.
-    #[default]
-    Test,
-}
-
-impl HeldOut {
-    /// What a model is judged by while it learns from these.
-    pub fn of<D>(data: &Split<D>) -> Self {
-        if data.validation.is_some() { Self::Validation } else { Self::Test }
-    }
-
-    /// `validation` or `test`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Validation => "validation",
-            Self::Test => "test",
-        }
-    }
-}
-
-/// How well the held-out samples were classified.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TestMetrics {
-    /// Which they were.
-    #[serde(default)]
-    pub part: HeldOut,
-    /// Mean loss.
-    #[serde(deserialize_with = "number")]
-    pub loss: f64,
-    /// `e` to the mean loss: of how many equally likely answers the model hesitates. Not a number where an older run
-    /// has not told.
-    #[serde(deserialize_with = "number", default = "unknown")]
-    pub perplexity: f64,
-    /// Part of the targets (samples, or pixels) that was classified correctly.
-    pub accuracy: f64,
-    /// How many targets were.
-    pub correct: u64,
-    /// Out of so many.
-    pub targets: u64,
-    /// Samples judged.
-    pub samples: usize,
-    /// Part of the targets whose class is among the five likeliest, if there are more than five classes.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub top5: Option<f64>,
-    /// Means over classes.
-    pub mean: MeanScores,
-    /// Each target counting the same: of classes that exclude each other, the accuracy.
-    #[serde(default)]
-    pub micro: MicroScores,
-    /// True if what counts is the mean intersection over union, not the accuracy: segmentation.
-    pub by_iou: bool,
-}
-
-fn unknown() -> f64 {
-    f64::NAN
-}
-
-impl TestMetrics {
-    /// The number that models are compared by: accuracy of classification, mean intersection over union of
-    /// segmentation.
-    pub fn score(&self) -> f64 {
-        if self.by_iou { self.mean.iou } else { self.accuracy }
-    }
-
-    /// Whether its score is higher, or as high and its loss smaller: where all samples are right after a step or two,
-    /// what follows is surer of them. What is NaN is worse than everything else.
-    pub fn is_better_than(&self, other: &Self) -> bool {
-        let or = |value: f64, worst: f64| if value.is_nan() { worst } else { value };
-        let score = |of: &Self| or(of.score(), f64::NEG_INFINITY);
-        let loss = |of: &Self| or(of.loss, f64::INFINITY);
-        score(self).total_cmp(&score(other)).then(loss(other).total_cmp(&loss(self))).is_gt()
-    }
-}
-
 /// One reported training step.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepMetrics {
@@ -273,8 +191,9 @@ pub struct StepMetrics {
     pub loss: f32,
     /// The learning rate it was done with.
     pub learning_rate: f64,
-    /// Part of the step's samples that were classified correctly.
-    pub accuracy: f32,
+    /// How good the answers were.
+    #[serde(flatten)]
+    pub score: Score,
     /// Training samples a second, in this epoch so far.
     pub samples_per_second: f64,
     /// Euclidean norm of all gradients together, before anything limited it.
@@ -296,7 +215,7 @@ pub struct Summary {
     pub steps: usize,
     /// Those of them that were done before the run was resumed; the stages are without them.
     pub steps_before: usize,
-    /// How well the held-out samples were classified at last; `None` if the run was stopped before any evaluation.
+    /// How well the held-out samples were answered at last; `None` if the run was stopped before any evaluation.
     pub test: Option<TestMetrics>,
     /// The step behind which that was, if it was asked for within an epoch; `None` if the epoch was complete.
     pub test_mid_epoch: Option<usize>,
@@ -322,34 +241,4 @@ pub struct Summary {
     pub stages: Vec<StageReport>,
     /// Where the run was saved.
     pub folder: PathBuf,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_a_number_is_never_better() {
-        let metrics = |accuracy: f64, loss: f64| TestMetrics {
-            part: HeldOut::Test,
-            loss,
-            perplexity: loss.exp(),
-            accuracy,
-            correct: 0,
-            targets: 10,
-            samples: 10,
-            top5: None,
-            mean: MeanScores::default(),
-            micro: MicroScores::default(),
-            by_iou: false,
-        };
-        for nan in [f64::NAN, -f64::NAN] {
-            assert!(metrics(0.5, 9.0).is_better_than(&metrics(0.5, nan)));
-            assert!(!metrics(0.5, nan).is_better_than(&metrics(0.5, 9.0)));
-            assert!(metrics(0.0, 9.0).is_better_than(&metrics(nan, 0.1)));
-            assert!(!metrics(nan, 0.1).is_better_than(&metrics(0.0, 9.0)));
-        }
-        assert!(metrics(0.6, 9.0).is_better_than(&metrics(0.5, 0.1)));
-        assert!(metrics(0.5, 0.1).is_better_than(&metrics(0.5, 0.2)));
-    }
 }

@@ -15,6 +15,8 @@ use super::saved_model::{SavedModel, saved_weights};
 /// What an exported model is given, and what it says.
 const INPUT: &str = "input";
 const OUTPUT: &str = "logits";
+/// The output that is numbers, and the key of the metadata with their names, a list in JSON.
+pub(super) const NUMBERS: &str = "numbers";
 /// Keys of the metadata: names of the classes, a list in JSON.
 pub(super) const CLASSES: &str = "classes";
 /// What of a picture's levels, or of a table's columns, becomes 0, for all or for each, a list in JSON.
@@ -53,7 +55,8 @@ pub struct Exported {
 /// last ones: as ONNX (`.onnx`), with all that it computes, or as weights by name (`.safetensors`).
 ///
 /// An ONNX model has `input`, `[batch, channels, height, width]` or `[batch, features]`, and `logits`, `[batch,
-/// classes]` or `[batch, classes, height, width]`, all f32; its `metadata_props` have `model`, `classes`, `mean` and
+/// classes]` or `[batch, classes, height, width]`, or of regression `numbers`, `[batch, numbers]` in their own units, all
+/// f32; its `metadata_props` have `model`, `classes` (or `numbers`, their names), `mean` and
 /// `std` of the levels of pixels, or of columns, the `columns`' names (lists in JSON), and whether `input` is `levels`
 /// or `normalized`.
 ///
@@ -90,7 +93,7 @@ fn onnx(saved: &SavedModel, options: &ModelExport) -> Result<(Vec<u8>, String)> 
     let words = |words: &[String]| serde_json::to_string(words).expect("plain data");
     let metadata = [
         ("model", name.clone()),
-        (CLASSES, words(classes)),
+        (if input.regresses { NUMBERS } else { CLASSES }, words(classes)),
         (COLUMNS, words(&input.columns)),
         (MEAN, numbers(&normalization.mean)),
         (STD, numbers(&normalization.std)),
@@ -104,13 +107,17 @@ fn onnx(saved: &SavedModel, options: &ModelExport) -> Result<(Vec<u8>, String)> 
         ([_], false) => "a table's own numbers".to_owned(),
         (_, false) => format!("levels of pixels from 0 to {}", levels(&normalization)),
     };
-    let description =
-        format!("{name}, trained by brasa. `{INPUT}` is {given}; `{OUTPUT}` are of the classes in `classes`.");
+    let (output, said) = match input.regresses {
+        true => (NUMBERS, format!("`{NUMBERS}` are in their own units")),
+        false => (OUTPUT, format!("`{OUTPUT}` are of the classes in `classes`")),
+    };
+    let description = format!("{name}, trained by brasa. `{INPUT}` is {given}; {said}.");
     let export = ExportOptions { batch: options.batch, metadata, description };
     let inputs = [Input::new(INPUT, input.shape.as_slice(), DType::F32)];
-    let bytes = export_function(device, &inputs, &[OUTPUT], &export, |inputs| {
+    let bytes = export_function(device, &inputs, &[output], &export, |inputs| {
         let inputs = if options.normalized_input { inputs[0].clone() } else { normalization.scaled(&inputs[0]) };
-        vec![Mode::Evaluate.scope(|| model.forward(&inputs))]
+        let said = Mode::Evaluate.scope(|| model.forward(&inputs));
+        vec![input.scales.as_ref().map_or_else(|| said.clone(), |scales| scales.restored(&said))]
     })?;
     let batch = match options.batch {
         Batch::Named => "batch".to_owned(),
@@ -119,7 +126,7 @@ fn onnx(saved: &SavedModel, options: &ModelExport) -> Result<(Vec<u8>, String)> 
     let axes = |sizes: &[usize]| sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let places = if input.segments { format!(", {}", axes(&input.shape[1..])) } else { String::new() };
     let contents = format!(
-        "{INPUT} f32 [{batch}, {}], {given}; {OUTPUT} f32 [{batch}, {}{places}]",
+        "{INPUT} f32 [{batch}, {}], {given}; {output} f32 [{batch}, {}{places}]",
         axes(&input.shape),
         classes.len()
     );

@@ -39,7 +39,7 @@ pub use checkpoint::CHECKPOINT_VERSION;
 #[cfg(feature = "ui")]
 pub(crate) use checkpoint::last_saved;
 pub use clock::StageReport;
-pub use config::{Config, ModelName, OnNan, OptimizerName, Precision};
+pub use config::{Config, LossName, ModelName, OnNan, OptimizerName, Precision};
 #[cfg(feature = "cli")]
 pub(crate) use config::{MAX_IMAGE_SIDE, SECTIONS};
 pub use control::Control;
@@ -48,7 +48,7 @@ pub use environment::Environment;
 #[cfg(feature = "cli")]
 pub(crate) use evaluate::{Asked, evaluate_for};
 pub use evaluate::{Judged, evaluate};
-pub use event::{EpochMetrics, Event, HeldOut, MemoryNeed, Start, StepMetrics, Summary, TestMetrics};
+pub use event::{EpochMetrics, Event, MemoryNeed, Start, StepMetrics, Summary};
 pub use export::{Exported, ModelExport, export};
 pub use forecast::{RunForecast, forecast};
 pub use onnx_predictor::Preprocessing;
@@ -58,7 +58,10 @@ pub(crate) use run::{BEST, WEIGHTS};
 pub use save::SaveEvery;
 #[cfg(feature = "cli")]
 pub(crate) use saved_model::best_weights;
-pub use scores::{ClassScores, Confusion, MeanScores, MicroScores};
+pub use scores::{
+    ClassScores, ClassificationScores, Confusion, ErrorSums, HeldOut, MeanScores, MicroScores, RegressionScores,
+    Residuals, Score, Scores, Tally, TestMetrics,
+};
 pub use tensorboard::TensorBoard;
 pub use trainer::Trainer;
 pub use tune::{TunedStep, Tuning, tune};

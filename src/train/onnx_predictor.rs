@@ -10,7 +10,7 @@ use crate::formats::onnx::{Dimension, Model};
 use crate::tensor::{Interpolation, Tensor, no_grad};
 
 use super::Predictor;
-use super::export::{CLASSES, COLUMNS, GIVEN, LEVELS, MEAN, STD};
+use super::export::{CLASSES, COLUMNS, GIVEN, LEVELS, MEAN, NUMBERS, STD};
 use super::record::InputRecord;
 
 /// A row of what a model says adds up to 1 within this if it is probabilities.
@@ -62,9 +62,17 @@ impl Predictor {
         let said = Said::of(&model, &asked, path)?;
         let classes = said.classes(&model, preprocessing, path)?;
         let columns = if let [features] = asked.shape[..] { names(&model, COLUMNS, features) } else { None };
-        let (rows, segments) = (asked.rows, said.segments);
-        let input =
-            InputRecord { shape: asked.shape.clone(), mean, std, segments, columns: columns.unwrap_or_default() };
+        let rows = asked.rows;
+        let input = InputRecord {
+            shape: asked.shape.clone(),
+            mean,
+            std,
+            segments: said.segments,
+            columns: columns.unwrap_or_default(),
+            regresses: said.are_numbers,
+            // the model tells them in their own units
+            scales: None,
+        };
         let answers = Answers { model, asked, said, normalization, path: path.to_owned() };
         let answer = move |inputs: &Tensor| no_grad(|| answers.of(inputs));
         Ok(Self::new(device, classes, input, rows, Box::new(answer)))
@@ -186,6 +194,8 @@ struct Said {
     count: usize,
     /// Whether each is a probability of its own.
     is_sigmoid: bool,
+    /// Whether these are numbers to be told, as of brasa's own files, not classes.
+    are_numbers: bool,
 }
 
 impl Said {
@@ -208,11 +218,20 @@ impl Said {
         if segments && count > 256 {
             return Err(Error::format(path, format!("masks have 256 classes at most, not {count}")));
         }
-        Ok(Self { segments, count, is_sigmoid: model.last_operator() == Some("Sigmoid") })
+        let are_numbers = !segments && names(model, NUMBERS, count).is_some();
+        Ok(Self { segments, count, is_sigmoid: model.last_operator() == Some("Sigmoid"), are_numbers })
     }
 
     /// Names of the classes: the caller's, the file's, or numbers.
     fn classes(&self, model: &Model, preprocessing: &Preprocessing, path: &Path) -> Result<Vec<String>> {
+        if let Some(numbers) = names(model, NUMBERS, self.count).filter(|_| self.are_numbers) {
+            return match &preprocessing.classes {
+                None => Ok(numbers),
+                Some(_) => {
+                    Err(Error::format(path, "the model predicts numbers, whose names are in the file: give no classes"))
+                }
+            };
+        }
         // one number stands for two classes
         let count = self.count.max(2);
         let given = preprocessing.classes.as_ref();
@@ -242,14 +261,17 @@ struct Answers {
 }
 
 impl Answers {
-    /// Logarithms of probabilities, or the class of each pixel.
+    /// Logarithms of probabilities, or the class of each pixel, or numbers.
     fn of(&self, inputs: &Tensor) -> Result<Tensor> {
         let samples = inputs.shape()[0];
-        let Said { segments, count, is_sigmoid } = self.said;
+        let Said { segments, count, is_sigmoid, are_numbers } = self.said;
         let said = self.asked.run(&self.model, &self.scaled(inputs))?;
         if said.shape().get(..2) != Some(&[samples, count]) {
             let reason = format!("of {samples} samples it says {}: use --batch-size 1", said.shape());
             return Err(Error::format(&self.path, reason));
+        }
+        if are_numbers {
+            return Ok(said);
         }
         let said = if segments { said.interpolate(&self.asked.shape[1..], Interpolation::Linear) } else { said };
         if count == 1 {

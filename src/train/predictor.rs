@@ -63,7 +63,8 @@ impl fmt::Debug for Predictor {
     }
 }
 
-/// What a model says about samples: logarithms of probabilities, `[batch, classes]`, or the classes of all pixels, u8.
+/// What a model says about samples: logarithms of probabilities, `[batch, classes]`, or the classes of all pixels, u8, or
+/// standardised numbers, `[batch, numbers]`.
 pub(super) type Answer = Box<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
 
 /// A picture as a model is given it.
@@ -79,10 +80,12 @@ pub struct GivenPicture {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Prediction {
     /// The likeliest classes with their probabilities, likeliest first, five unless [`Predictor::with_likeliest`] asked
-    /// for others; empty of segmentation.
+    /// for others; empty but of classification.
     pub likeliest: Vec<(u32, f32)>,
     /// The class of each pixel, `[height, width]` as the model was given them; empty but of segmentation.
     pub mask: Vec<u8>,
+    /// The numbers, in their own units, as [`Predictor::classes`] names them; empty but of regression.
+    pub numbers: Vec<f32>,
 }
 
 /// A picture and what a model says about it.
@@ -127,13 +130,18 @@ impl Predictor {
     /// If there is no run, the weights are not its model's, or the device fails.
     pub fn open_with(folder: &Path, weights: impl AsRef<Path>, device: Option<&str>) -> Result<Self> {
         let SavedModel { config, device, model, classes, input } = SavedModel::open(folder, weights.as_ref(), device)?;
-        let (numbers, segments, normalization) = (Numbers::of(&config), input.segments, input.normalization());
+        let (numbers, normalization) = (Numbers::of(&config), input.normalization());
+        let InputRecord { segments, regresses, .. } = input;
         let model: Arc<dyn Module> = model.into();
         let own = Arc::clone(&model);
         let step = Step::new(&device, move |inputs| {
             let inputs = normalization.apply(&inputs[0]);
             let logits = Mode::Evaluate.scope(|| numbers.forward(model.as_ref(), &inputs)).to_dtype(DType::F32);
-            vec![no_grad(|| if segments { logits.argmax(1).to_dtype(DType::U8) } else { logits.log_softmax(1) })]
+            vec![no_grad(|| match (segments, regresses) {
+                (true, _) => logits.argmax(1).to_dtype(DType::U8),
+                (_, true) => logits,
+                _ => logits.log_softmax(1),
+            })]
         })?;
         let step = Mutex::new(step);
         let answer = move |inputs: &Tensor| Ok(step.lock().run(std::slice::from_ref(inputs))?.remove(0));
@@ -170,7 +178,7 @@ impl Predictor {
         Self { most, ..self }
     }
 
-    /// Names of the classes.
+    /// Names of the classes, or of the numbers that are predicted.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
@@ -261,6 +269,13 @@ impl Predictor {
             let masks = said.to_vec::<u8>()?;
             let of = |mask: &[u8]| Prediction { mask: mask.to_vec(), ..Prediction::default() };
             masks.chunks_exact(each).take(samples.len()).map(of).collect()
+        } else if self.input.regresses {
+            let mut numbers = said.to_vec::<f32>()?;
+            if let Some(scales) = &self.input.scales {
+                scales.restore(&mut numbers);
+            }
+            let of = |numbers: &[f32]| Prediction { numbers: numbers.to_vec(), ..Prediction::default() };
+            numbers.chunks_exact(each).take(samples.len()).map(of).collect()
         } else {
             let logarithms = said.to_vec::<f32>()?;
             let of = |row| Prediction { likeliest: likeliest(row, self.most), ..Prediction::default() };

@@ -48,9 +48,21 @@ impl Shown {
     pub(super) fn labels(&self) -> Vec<u32> {
         let classes = self.batches.iter().filter_map(|batch| match &batch.targets {
             Targets::Classes(classes) | Targets::Mixed { first: classes, .. } => Some(classes),
-            Targets::Masks(_) => None,
+            Targets::Masks(_) | Targets::Numbers(_) => None,
         });
         classes.flatten().copied().collect()
+    }
+
+    /// Their numbers, in regression.
+    pub(super) fn numbers(&self) -> Vec<Vec<f32>> {
+        let of = |batch: &Batch| match &batch.targets {
+            Targets::Numbers(numbers) => {
+                let rows = numbers.chunks_exact((numbers.len() / batch.rows().max(1)).max(1));
+                rows.take(batch.samples).map(<[f32]>::to_vec).collect()
+            }
+            _ => Vec::new(),
+        };
+        self.batches.iter().flat_map(of).collect()
     }
 
     /// Their masks, one after the other, if they have any.

@@ -8,10 +8,10 @@ use crate::formats::tensorboard::{EventWriter, Histogram, Setting};
 use crate::stage::Stage;
 
 use super::callback::{Callback, Context};
-use super::event::{EpochMetrics, Start, StepMetrics, Summary, TestMetrics};
+use super::event::{EpochMetrics, Start, StepMetrics, Summary};
 use super::learner::Inside;
 use super::pictures;
-use super::scores::Confusion;
+use super::scores::{Scores, Tally, TestMetrics};
 
 /// Pictures that are shown with what the model says about them.
 const PICTURES: usize = 16;
@@ -63,12 +63,21 @@ impl TensorBoard {
             let part = test.part.name();
             let mut scalar = |tag: String, value: f64| events.scalar(&tag, value as f32, step);
             scalar(format!("loss/{part}"), test.loss)?;
-            scalar(format!("accuracy/{part}"), test.accuracy)?;
-            scalar(format!("{part}/perplexity"), test.perplexity)?;
-            scalar(format!("{part}/mean_iou"), test.mean.iou)?;
-            scalar(format!("{part}/mean_f1"), test.mean.f1)?;
-            scalar(format!("{part}/micro_f1"), test.micro.f1)?;
-            test.top5.map_or(Ok(()), |top5| scalar(format!("{part}/top5"), top5))
+            match &test.scores {
+                Scores::Classification(scores) => {
+                    scalar(format!("accuracy/{part}"), scores.accuracy)?;
+                    scalar(format!("{part}/perplexity"), scores.perplexity)?;
+                    scalar(format!("{part}/mean_iou"), scores.mean.iou)?;
+                    scalar(format!("{part}/mean_f1"), scores.mean.f1)?;
+                    scalar(format!("{part}/micro_f1"), scores.micro.f1)?;
+                    scores.top5.map_or(Ok(()), |top5| scalar(format!("{part}/top5"), top5))
+                }
+                Scores::Regression(scores) => {
+                    scalar(format!("r2/{part}"), scores.r2)?;
+                    scalar(format!("{part}/rmse"), scores.rmse)?;
+                    scalar(format!("{part}/mae"), scores.mae)
+                }
+            }
         })?;
         self.histograms(run)?;
         self.predictions(run)?;
@@ -115,6 +124,8 @@ impl TensorBoard {
                 let said: Vec<u8> = predictions.iter().flat_map(|said| said.mask.iter().copied()).collect();
                 pictures::masks(batch, masks, &said)
             }
+            // a picture has no room for them
+            Targets::Numbers(_) => return Ok(()),
             Targets::Classes(_) | Targets::Mixed { .. } => {
                 pictures::marked(batch, &predictions.iter().map(|said| said.accuracy == 1.0).collect::<Vec<_>>())
             }
@@ -128,12 +139,13 @@ impl Callback for TensorBoard {
     fn on_train_begin(&mut self, run: &mut Context<'_>, start: &Start) -> Result<()> {
         let graph = run.learner().graph()?;
         let judge = start.judged_by().name();
+        let score = run.learner().score(0.0).name();
         let settings = std::mem::take(&mut self.settings);
         // what was said of the step that it goes on behind still holds
         let from = if start.steps_done > 0 { start.steps_done as u64 + 1 } else { 0 };
         let opened = EventWriter::create(run.folder(), from).and_then(|mut events| {
             events.graph(&graph)?;
-            events.settings(&settings, &[&format!("loss/{judge}"), &format!("accuracy/{judge}")])?;
+            events.settings(&settings, &[&format!("loss/{judge}"), &format!("{score}/{judge}")])?;
             events.flush()?;
             self.events = Some(events);
             Ok(())
@@ -157,7 +169,7 @@ impl Callback for TensorBoard {
         let (rate, speed) = (step.learning_rate as f32, step.samples_per_second as f32);
         let written = self.write(|events| {
             events.scalar("loss/train", step.loss, number)?;
-            events.scalar("accuracy/train", step.accuracy, number)?;
+            events.scalar(&format!("{}/train", step.score.name()), step.score.value() as f32, number)?;
             events.scalar("learning_rate", rate, number)?;
             events.scalar("gradient_norm", step.gradient_norm, number)?;
             events.scalar("samples_per_second", speed, number)?;
@@ -170,7 +182,7 @@ impl Callback for TensorBoard {
         let step = run.steps();
         let written = self.write(|events| {
             events.scalar("epoch/loss", epoch.loss as f32, step)?;
-            events.scalar("epoch/accuracy", epoch.accuracy as f32, step)?;
+            events.scalar(&format!("epoch/{}", epoch.score.name()), epoch.score.value() as f32, step)?;
             events.scalar("epoch/skipped_steps", epoch.skipped_steps as f32, step)?;
             let told =
                 [("epoch/loss_scale", epoch.loss_scale), ("epoch/joules", epoch.joules.map(|joules| joules as f32))];
@@ -182,7 +194,7 @@ impl Callback for TensorBoard {
         self.shown(run, written)
     }
 
-    fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
+    fn on_test_end(&mut self, run: &mut Context<'_>, test: &TestMetrics, _tally: &Tally) -> Result<()> {
         let written = self.evaluation(run, test);
         self.shown(run, written)
     }

@@ -499,7 +499,7 @@ fn fits_memory(pipelines: &[&Pipeline]) -> Result<()> {
         let input: usize = shape.iter().product();
         let bytes = match (&shape[..], goal) {
             ([_, height, width], Goal::Segment) => input + height * width,
-            ([_, _, _], Goal::Classify) => input,
+            ([_, _, _], Goal::Classify | Goal::Regress) => input,
             _ => input * size_of::<f32>(),
         };
         pipeline.samples_per_epoch() as u64 * (bytes + ASIDE) as u64

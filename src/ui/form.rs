@@ -200,7 +200,10 @@ fn kind(argument: &Arg) -> FieldKind {
         return FieldKind::Text;
     }
     let help = |value: &clap::builder::PossibleValue| value.get_help().map(ToString::to_string).unwrap_or_default();
-    FieldKind::Choice(possible.iter().map(|value| (value.get_name().to_owned(), help(value))).collect())
+    // what need not be chosen can be left open again
+    let open = argument.get_default_values().is_empty().then(<(String, String)>::default);
+    let named = possible.iter().map(|value| (value.get_name().to_owned(), help(value)));
+    FieldKind::Choice(open.into_iter().chain(named).collect())
 }
 
 /// What the flag's value is read as, if that is a number.

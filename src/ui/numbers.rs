@@ -31,6 +31,11 @@ pub(super) fn two_digits(value: f64) -> String {
     }
 }
 
+/// The score of a model: a part of 1 in percent, or R² of one that predicts numbers, which may be below 0.
+pub(super) fn score(score: f64, regresses: bool) -> String {
+    if regresses { format!("R² {score:.4}") } else { format!("{:.2} %", 100.0 * score) }
+}
+
 /// What stands where nothing is known.
 pub(super) const UNKNOWN: &str = "–";
 

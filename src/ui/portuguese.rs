@@ -9,6 +9,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Uma imagem é avaliada pela execução escolhida, e não há nenhuma",
     ),
     ("About", "Sobre"),
+    (
+        "Absolute error, for which outliers count less: of numbers",
+        "Erro absoluto, em que valores extremos contam menos: de números",
+    ),
     ("Adagrad over a window, without units (Zeiler 2012)", "Adagrad sobre uma janela, sem unidades (Zeiler 2012)"),
     ("Adam (Kingma and Ba 2015)", "Adam (Kingma e Ba 2015)"),
     ("Adam by the largest gradient (Kingma and Ba 2015)", "Adam pelo maior gradiente (Kingma e Ba 2015)"),
@@ -79,6 +83,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     (
         "Drop a picture on the window, or open one: {} says what it is",
         "Solte uma imagem na janela ou abra uma: {} diz o que é",
+    ),
+    (
+        "Each dot is a held-out sample; on the line, the prediction is right",
+        "Cada ponto é uma amostra reservada; sobre a linha, a previsão está certa",
     ),
     (
         "End the run at a sample that cannot be read, instead of skipping it",
@@ -198,6 +206,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Measure all devices", "Medir todos os dispositivos"),
     ("Measure its limits", "Medir seus limites"),
     (
+        "Minus the logarithm of the right class's probability: of classes",
+        "Menos o logaritmo da probabilidade da classe certa: de classes",
+    ),
+    (
         "Mixed: products of 16-bit floats, added up in 32 bits; weights, normalisation, loss and update in 32 bits; the loss is scaled so that small gradients survive",
         "Mista: produtos de números de 16 bits, somados em 32 bits; pesos, normalização, perda e atualização em 32 bits; a perda é escalada para que gradientes pequenos sobrevivam",
     ),
@@ -227,8 +239,8 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Open", "Abrir"),
     ("Open the {} at this path", "Abrir o que está neste caminho: {}"),
     (
-        "Orders are among these; the confusion matrix and the classes count all samples",
-        "As ordens valem só entre estas; a matriz de confusão e as classes contam todas as amostras",
+        "Orders are among these; what is counted is of all samples",
+        "As ordens são entre estas; o que é contado é de todas as amostras",
     ),
     ("Over", "Por"),
     (
@@ -281,6 +293,11 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("Size", "Tamanho"),
     ("Smoothing", "Suavização"),
     ("Speak the other language: English, Portuguese", "Mudar de idioma: inglês, português"),
+    ("Squared error: of numbers", "Erro quadrático: de números"),
+    (
+        "Squared up to one standard deviation, absolute beyond (Huber 1964): of numbers",
+        "Quadrático até um desvio padrão, absoluto além dele (Huber 1964): de números",
+    ),
     ("Stages", "Etapas"),
     ("Start", "Iniciar"),
     (
@@ -390,6 +407,10 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "Weight of the past in the moving average; the line as it is stays behind it",
         "Peso do passado na média móvel; a linha original fica ao fundo",
     ),
+    (
+        "What is made small [default: cross-entropy for classes, mse for numbers]",
+        "O que é minimizado [padrão: cross-entropy para classes, mse para números]",
+    ),
     ("What numbers are computed in", "Em que formato os números são calculados"),
     (
         "What the schedule's learning rate is multiplied by from the next step on",
@@ -483,6 +504,8 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("epoch {} of {}, step {} of {}", "época {} de {}, passo {} de {}"),
     ("epoch {}, step {} of {}", "época {}, passo {} de {}"),
     ("epochs", "épocas"),
+    ("error", "erro"),
+    ("errors", "erros"),
     ("evaluate", "avaliação"),
     ("evaluate now", "avaliar agora"),
     ("evaluated after step {}: {}", "avaliada após o passo {}: {}"),
@@ -520,6 +543,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("in order", "em ordem"),
     ("integrated GPU", "GPU integrada"),
     ("invocations in a workgroup", "invocações por workgroup"),
+    ("is", "é"),
     ("is {}", "é {}"),
     ("language", "idioma"),
     ("large", "grande"),
@@ -543,6 +567,8 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("masks", "máscaras"),
     ("matrix units for {}", "unidades de matrizes para {}"),
     ("mean", "média"),
+    ("mean absolute error", "erro absoluto médio"),
+    ("mean error", "erro médio"),
     ("mean over seeds", "média entre sementes"),
     ("measured limits", "limites medidos"),
     ("memory", "memória"),
@@ -567,6 +593,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("nothing is there", "não há nada ali"),
     ("nothing was recorded", "nada foi registrado"),
     ("nothing was run", "nada foi executado"),
+    ("number", "número"),
     ("of", "de"),
     ("of another program", "de outro programa"),
     ("of its limit", "do seu limite"),
@@ -582,6 +609,8 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("picture", "imagem"),
     ("pictures of your own", "suas próprias imagens"),
     ("precision", "precisão"),
+    ("predicted", "previsto"),
+    ("predicted against true", "previsto contra verdadeiro"),
     ("processor time of this process, of all threads", "tempo de processador deste processo, em todas as threads"),
     ("quantiles", "quantis"),
     ("rate", "taxa"),
@@ -594,6 +623,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ("run", "execução"),
     ("running", "em andamento"),
     ("runs over each other", "execuções sobrepostas"),
+    ("sample", "amostra"),
     ("sample {}: is {}, taken for {} with {}, {}", "amostra {}: é {}, tomada por {} com {}, {}"),
     ("sample {}: {}", "amostra {}: {}"),
     ("sample {}: {} of its pixels are right, loss {}", "amostra {}: {} dos pixels corretos, perda {}"),
@@ -688,6 +718,7 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
         "{} explode: seus valores foram de {} a {} (média quadrática)",
     ),
     ("{} files cannot be read", "{} arquivos não podem ser lidos"),
+    ("{} held-out samples", "{} amostras reservadas"),
     ("{} histograms of values from {} to {}", "{} histogramas de valores de {} a {}"),
     ("{} in use", "{} em uso"),
     ("{} in use, {} kept for reuse, {} in use at most", "{} em uso, {} guardados para reuso, no máximo {} em uso"),

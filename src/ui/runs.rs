@@ -4,6 +4,7 @@ use egui::{Color32, Label, RichText, ScrollArea, Sense, Ui, Vec2};
 
 use crate::runs::{RecordedState, Recording};
 
+use super::numbers::score;
 use super::palette;
 use super::path_field::PathField;
 use super::window::Seen;
@@ -118,7 +119,7 @@ fn details(ui: &mut Ui, seen: &Seen<'_>, run: &Recording) {
         ui.label(seen.text.f("{} on {}, {}", &[&record.start.model, &record.start.dataset, &record.start.device]));
     }
     if let Some(best) = run.best() {
-        ui.label(seen.text.f("best score {}", &[&format!("{:.2} %", 100.0 * best)]));
+        ui.label(seen.text.f("best score {}", &[&score(best, run.regresses())]));
     }
     ui.weak(run.folder.display().to_string());
     for problem in &run.problems {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::data::{self, Progress};
 use crate::error::{Error, Result, panic_message};
 use crate::runs::{Recording, place};
-use crate::train::{Config, Control, Event, Summary, Trainer};
+use crate::train::{Config, Control, Event, Summary, TestMetrics, Trainer};
 
 /// How long a run may take to save; it does so between two steps, or two batches of an evaluation.
 const SAVING: Duration = Duration::from_secs(60);
@@ -50,9 +50,9 @@ pub(super) struct Known {
     pub(super) fetching: Option<Fetching>,
     /// The last thing that should be known.
     pub(super) notice: Option<String>,
-    /// How often the held-out samples were judged, and after which step and with which score at last.
+    /// How often the held-out samples were judged, and after which step and how well at last.
     pub(super) evaluations: u64,
-    pub(super) evaluated: Option<(usize, f64)>,
+    pub(super) evaluated: Option<(usize, TestMetrics)>,
     /// How often something could not be saved.
     pub(super) failures: u64,
     /// How it ended, if it did.
@@ -212,7 +212,7 @@ fn train(task: Task, control: &Control, known: &Mutex<Known>, changed: &dyn Fn()
             }
             Event::Evaluated { step, test, .. } => {
                 let mut known = known.lock();
-                (known.evaluated, known.evaluations) = (Some((step, test.score())), known.evaluations + 1);
+                (known.evaluated, known.evaluations) = (Some((step, test)), known.evaluations + 1);
             }
             // the folder says the rest
             _ => return,

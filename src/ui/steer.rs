@@ -7,11 +7,11 @@ use egui::{Align, Button, Color32, DragValue, Label, Layout, RichText, TextStyle
 
 use crate::runs::{RecordedState, Recording, Series};
 use crate::train::record::Status;
-use crate::train::{Control, HeldOut, last_saved};
+use crate::train::{Control, HeldOut, TestMetrics, last_saved};
 use crate::units::{bytes, thousands};
 
 use super::dropped::Notices;
-use super::numbers::{duration, number};
+use super::numbers::{duration, number, score};
 use super::pages::run_name;
 use super::palette;
 use super::progress::progress as progress_bar;
@@ -192,6 +192,11 @@ impl Steering {
     }
 }
 
+/// The score of an evaluation.
+fn of_test(test: &TestMetrics) -> String {
+    score(test.score(), test.regression().is_some())
+}
+
 impl Steering {
     /// What is said of one's own run.
     fn in_words(&self, text: Text, known: &Known) -> Option<RichText> {
@@ -199,7 +204,7 @@ impl Steering {
             (Some(Err(NoEnd::Failed(_))), _) => return None,
             (Some(Err(NoEnd::Stopped(what))), _) => text.f("The run did not begin: {}", &[what]),
             (Some(Ok(summary)), _) => {
-                let score = summary.test.map(|test| format!("{:.2} %", 100.0 * test.score())).unwrap_or_default();
+                let score = summary.test.as_ref().map(of_test).unwrap_or_default();
                 let score = match summary.test.map(|test| test.part) {
                     Some(HeldOut::Validation) => text.f("Validation score {}", &[&score]),
                     _ => text.f("Test score {}", &[&score]),
@@ -214,8 +219,8 @@ impl Steering {
             (None, Some(Request::Evaluate { .. })) => text.t("evaluating…").to_owned(),
             (None, Some(Request::Saved(steps, _))) => text.f("saved step {}", &[&thousands(*steps)]),
             (None, Some(Request::Evaluated(_))) => {
-                let (step, score) = known.evaluated?;
-                text.f("evaluated after step {}: {}", &[&thousands(step), &format!("{:.2} %", 100.0 * score)])
+                let (step, test) = known.evaluated.as_ref()?;
+                text.f("evaluated after step {}: {}", &[&thousands(*step), &of_test(test)])
             }
             (None, None) => return known.notice.as_ref().map(|notice| RichText::new(notice).weak()),
         };

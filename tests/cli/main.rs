@@ -12,6 +12,7 @@ mod full_disk;
 mod infer;
 mod infer_onnx;
 mod killed;
+mod numbers;
 mod outside;
 mod pets;
 mod resume;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use brasa::train::{
-    Callback, Config, Confusion, Context, Control, Event, ModelName, StepMetrics, Summary, TestMetrics, Trainer,
+    Callback, Config, Context, Control, Event, ModelName, StepMetrics, Summary, Tally, TestMetrics, Trainer,
 };
 use brasa::{Error, Result};
 
@@ -108,7 +108,7 @@ impl Callback for Slow {
         }
         Ok(())
     }
-    fn on_test_end(&mut self, run: &mut Context<'_>, _test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
+    fn on_test_end(&mut self, run: &mut Context<'_>, _test: &TestMetrics, _tally: &Tally) -> Result<()> {
         if run.mid_epoch() {
             std::thread::sleep(self.takes);
         }

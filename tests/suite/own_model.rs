@@ -52,7 +52,7 @@ fn a_model_of_ones_own_is_trained_resumed_and_asked_by_its_name() {
     assert_eq!((longer.model.name(), longer.model.entry().about), ("own-layer", "a linear layer"));
     longer.epochs = 2;
     let second = run(Trainer::resume(&first.folder, longer).expect("a checkpoint"));
-    let accuracy = second.test.expect("judged").accuracy;
+    let accuracy = second.test.expect("judged").score();
     assert_eq!((first.steps_before, second.steps_before), (0, first.steps));
     assert!(accuracy > 0.5, "{accuracy}");
     Predictor::open(&first.folder, Some("cpu")).expect("its weights");

@@ -203,7 +203,7 @@ fn a_run_on_two_devices_learns_what_one_does() {
         assert_eq!((alone.steps, alone.skipped_steps), (together.steps, together.skipped_steps), "{what}");
         assert_close(what, &losses, &expected, tolerance, tolerance);
         let [alone, together] = [alone, together].map(|summary| summary.test.expect("it was judged"));
-        assert!((alone.accuracy - together.accuracy).abs() < 0.02, "{what}: {alone:?}, {together:?}");
+        assert!((alone.score() - together.score()).abs() < 0.02, "{what}: {alone:?}, {together:?}");
     }
 }
 

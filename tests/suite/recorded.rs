@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use brasa::formats::tensorboard::{EventWriter, Histogram};
 use brasa::runs::{Point, RecordedState, Recording, Series, Watcher, XAxis, find};
 use brasa::train::record::{Kind, Line, Sheet};
-use brasa::train::{Config, Confusion, Control, Event, HeldOut, ModelName, Trainer};
+use brasa::train::{Config, Confusion, Control, Event, HeldOut, ModelName, Score, Trainer};
 use serde_json::Value;
 
 fn folder() -> tempfile::TempDir {
@@ -33,7 +33,7 @@ fn line(step: u64, loss: f64) -> String {
         step,
         epoch: 1,
         loss,
-        accuracy: 0.5,
+        score: Score::Accuracy(0.5),
         lr: 0.1,
         elapsed_s: step as f64 / 2.0,
         samples_per_second: None,
@@ -46,6 +46,8 @@ fn line(step: u64, loss: f64) -> String {
         loss_scale: None,
         joules: None,
         micro: None,
+        rmse: None,
+        mae: None,
     };
     serde_json::to_string(&line).expect("JSON") + "\n"
 }
@@ -157,7 +159,10 @@ fn a_run_of_our_own_tells_all_there_is() {
         (3 * width * height, predictions.samples.len().div_ceil(sheet.columns) * sheet.height)
     );
     let test = summary.test.expect("an evaluation");
-    assert_eq!(recording.confusion.as_ref().map(Confusion::correct), Some(test.correct));
+    assert_eq!(
+        recording.confusion.as_ref().map(Confusion::correct),
+        test.classification().map(|scores| scores.correct)
+    );
     assert!(recording.config.as_ref().is_some_and(|config| config["model"].as_str() == Some("mlp")));
     let last = |tag: &str| recording.series[tag].last().expect("points");
     for tag in ["loss/train", "accuracy/train", "learning_rate", "samples_per_second", "gradient_norm", "memory_bytes"]
@@ -171,7 +176,7 @@ fn a_run_of_our_own_tells_all_there_is() {
     }
     assert_eq!(recording.series["test/top5"].len(), 2);
     assert!((last("loss/test").value - test.loss).abs() < 1e-9);
-    assert!((last("test/mean_iou").value - test.mean.iou).abs() < 1e-9);
+    assert!((last("test/mean_iou").value - test.classification().expect("classes").mean.iou).abs() < 1e-9);
     let best = summary.best.expect("an evaluation").score();
     assert!(recording.best().is_some_and(|score| (score - best).abs() < 1e-9));
 }

@@ -4,6 +4,7 @@ mod broken;
 #[path = "../common/mod.rs"]
 mod common;
 mod control;
+mod numbers;
 mod pages;
 mod snapshots;
 mod viewing;

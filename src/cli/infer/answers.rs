@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::train::{Prediction, Predictor};
 
-use super::super::report::percent;
+use super::super::report::{digits, percent};
 
 /// What was said about an input.
 pub(super) struct Answer {
@@ -35,6 +35,12 @@ struct Part<'a> {
 
 /// A line for people.
 pub(super) fn line(name: &str, answer: &Answer, predictor: &Predictor, top: Option<usize>) -> String {
+    if predictor.input().regresses {
+        let said = answer.said.numbers.iter().map(|&number| digits(number.into()));
+        let numbers: Vec<String> =
+            predictor.classes().iter().zip(said).map(|(name, number)| format!("{name} {number}")).collect();
+        return format!("{name}: {}\n", numbers.join(", "));
+    }
     let parts = parts(&answer.said, predictor.classes(), top);
     let parts: Vec<String> = parts.iter().map(|part| format!("{} {}", part.class, percent(part.share))).collect();
     let mask = answer.written().map(|mask| format!(" -> {}", mask.display())).unwrap_or_default();
@@ -43,6 +49,11 @@ pub(super) fn line(name: &str, answer: &Answer, predictor: &Predictor, top: Opti
 
 /// A JSON object in a line.
 pub(super) fn object(name: &str, answer: &Answer, predictor: &Predictor, top: Option<usize>) -> String {
+    if predictor.input().regresses {
+        let numbers = predictor.classes().iter().cloned().zip(answer.said.numbers.iter().map(|&number| json!(number)));
+        let numbers: serde_json::Map<String, Value> = numbers.collect();
+        return json!({ "input": name, "numbers": numbers }).to_string() + "\n";
+    }
     let parts = parts(&answer.said, predictor.classes(), top);
     let list = |measure: &str| -> Vec<Value> {
         parts.iter().map(|part| json!({ "class": part.class, measure: part.share })).collect()

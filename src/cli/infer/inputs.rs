@@ -135,7 +135,10 @@ impl Inputs {
         }
         let (has, wanted) = (counted(fields.len(), "column"), counted(self.width(), "feature"));
         let named = if self.predictor.input().columns.is_empty() { "" } else { ", or one whose first line names them" };
-        Err(format!("it has {has}, but the model is given {wanted}: a table of these alone, without the class{named}"))
+        let target = if self.predictor.input().regresses { "number to predict" } else { "class" };
+        Err(format!(
+            "it has {has}, but the model is given {wanted}: a table of these alone, without the {target}{named}"
+        ))
     }
 
     /// What a table's first line says, `None` if it is a row. The error is about the table as a whole. Lines of

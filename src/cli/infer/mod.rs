@@ -92,7 +92,8 @@ pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
         predictor = predictor.with_likeliest(top.into());
     }
     if args.masks.is_some() && !predictor.input().segments {
-        return Err(Error::Config("masks: the model classifies pictures, not their pixels".into()));
+        let does = if predictor.input().regresses { "predicts numbers" } else { "classifies pictures" };
+        return Err(Error::Config(format!("masks: the model {does}, not their pixels")));
     }
     let batch_size = args.batch_size.map_or(if from_standard_input { 1 } else { BATCH }, usize::from);
     let (predictor, mut timed) = (Arc::new(predictor), Timed::new());

@@ -43,7 +43,7 @@ fn by_host(
     let Values::U8(pixels) = sample.input else { panic!("a picture stays one") };
     let mask = match sample.target {
         Target::Mask(mask) => Some(mask),
-        Target::Class(_) => None,
+        Target::Class(_) | Target::Numbers(_) => None,
     };
     (pixels, mask)
 }
@@ -95,9 +95,7 @@ struct Painted(Description, [usize; 3]);
 
 impl Painted {
     fn new(shape: [usize; 3], goal: Goal) -> Self {
-        let classes = ["a", "b", "c"].map(String::from).to_vec();
-        let (name, normalization, columns) = ("painted".into(), Normalization::default(), Vec::new());
-        Self(Description { name, goal, classes, shape: shape.to_vec(), normalization, columns }, shape)
+        Self(Description::new("painted", goal, ["a", "b", "c"].map(String::from), shape), shape)
     }
 }
 

@@ -16,6 +16,10 @@ use crate::error::{Error, Result};
 
 const FORMAT: &str = "brasa samples 2";
 const RECORD_HEAD: u64 = 16;
+/// Kinds of targets.
+const CLASS: u8 = 0;
+const MASK: u8 = 1;
+const NUMBERS: u8 = 2;
 
 pub(in crate::data) struct Disk {
     path: PathBuf,
@@ -150,21 +154,22 @@ fn record_head(index: u64, body: &[u8]) -> [u8; RECORD_HEAD as usize] {
     head
 }
 
-/// Type of the input (0 bytes, 1 floats), rank, sides as u32, kind of target (0 class, 1 mask) with the class or the
-/// mask's length as u32, then the input and the mask.
+/// Type of the input (0 bytes, 1 floats), rank, sides as u32, kind of target (0 class, 1 mask, 2 numbers) with the class
+/// or the bytes of the mask or the numbers as u32, then the input and these.
 fn encode(sample: &Sample) -> Vec<u8> {
     let mut bytes = vec![u8::from(matches!(sample.input, Values::F32(_))), sample.shape.len() as u8];
     for &side in &sample.shape {
         bytes.extend((side as u32).to_le_bytes());
     }
-    let (kind, number, mask) = match &sample.target {
-        Target::Class(class) => (0, *class, &[][..]),
-        Target::Mask(mask) => (1, mask.len() as u32, &mask[..]),
+    let (kind, number, target) = match &sample.target {
+        Target::Class(class) => (CLASS, *class, &[][..]),
+        Target::Mask(mask) => (MASK, mask.len() as u32, &mask[..]),
+        Target::Numbers(numbers) => (NUMBERS, size_of_val(&numbers[..]) as u32, bytemuck::cast_slice(numbers)),
     };
     bytes.push(kind);
     bytes.extend(number.to_le_bytes());
     bytes.extend(sample.input.as_bytes());
-    bytes.extend(mask);
+    bytes.extend(target);
     bytes
 }
 
@@ -177,26 +182,30 @@ fn decode(mut bytes: &[u8], sample: &mut Sample) -> Option<()> {
     }
     let [kind] = *bytes.split_off(..1)? else { return None };
     let number = word(&mut bytes)?;
-    let mask = if kind == 1 { number as usize } else { 0 };
-    let (input, mask) = bytes.split_at_checked(bytes.len().checked_sub(mask)?)?;
+    let length = if kind == CLASS { 0 } else { number as usize };
+    let (input, target) = bytes.split_at_checked(bytes.len().checked_sub(length)?)?;
     let count = sample.shape.iter().try_fold(1_usize, |count, &side| count.checked_mul(side))?;
     if input.len() != count * if is_float == 1 { 4 } else { 1 } {
         return None;
     }
     if is_float == 1 {
-        let floats = input.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().expect("four bytes")));
-        sample.input = Values::F32(floats.collect());
+        sample.input = Values::F32(floats(input));
     } else {
         let pixels = sample.input.as_bytes_mut();
         pixels.clear();
         pixels.extend_from_slice(input);
     }
-    if kind == 1 {
-        sample.set_mask(mask.len()).copy_from_slice(mask);
-    } else {
-        sample.target = Target::Class(number);
+    match kind {
+        CLASS => sample.target = Target::Class(number),
+        MASK => sample.set_mask(target.len()).copy_from_slice(target),
+        NUMBERS if target.len().is_multiple_of(4) => sample.target = Target::Numbers(floats(target)),
+        _ => return None,
     }
     Some(())
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 fn word(bytes: &mut &[u8]) -> Option<u32> {

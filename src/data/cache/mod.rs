@@ -81,6 +81,7 @@ fn copy(from: &Sample, to: &mut Sample) {
     }
     match (&from.target, &mut to.target) {
         (Target::Mask(from), Target::Mask(to)) => to.clone_from(from),
+        (Target::Numbers(from), Target::Numbers(to)) => to.clone_from(from),
         (from, to) => *to = from.clone(),
     }
 }

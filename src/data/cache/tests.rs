@@ -52,6 +52,12 @@ fn a_file_holds_samples_from_run_to_run() {
     store.put(2, &table).expect("it writes");
     let mut read = Sample::default();
     assert!(store.get(2, &mut read).expect("it reads") && read == table);
+
+    // with numbers to predict
+    let store = opened(&folder.path().join("numbers"), 4).expect("a new file");
+    table.set_numbers(&[1.5, -7.25]);
+    store.put(2, &table).expect("it writes");
+    assert!(store.get(2, &mut read).expect("it reads") && read == table);
 }
 
 /// Writes the first two of four samples to `path`: the file, and the length of its head.

@@ -1,9 +1,12 @@
 //! Samples put together, before they are a batch.
 
+use std::fmt;
+
 use crate::data::augment::PARAMETERS;
 use crate::data::pipeline::Item;
 use crate::data::{Batch, Sample, Target, Targets, Values};
 use crate::error::{Error, Result};
+use crate::units::counted;
 
 /// Samples of one shape, one after the other.
 pub(super) struct Rows {
@@ -50,6 +53,7 @@ impl Rows {
         match &mut self.targets {
             Targets::Classes(classes) => classes.clear(),
             Targets::Masks(masks) => masks.clear(),
+            Targets::Numbers(numbers) => numbers.clear(),
             mixed @ Targets::Mixed { .. } => *mixed = Targets::Classes(Vec::new()),
         }
         self.items.clear();
@@ -69,12 +73,12 @@ impl Rows {
     /// # Errors
     /// If it does not go with those that are there.
     pub(super) fn push(&mut self, sample: &Sample, item: Item, parameters: &[f32], capacity: usize) -> Result<()> {
-        let is_mask = matches!(sample.target, Target::Mask(_));
+        let kind = Kind::of(&sample.target);
         if self.is_empty() {
-            self.begin(&sample.shape, sample.input.dtype() == crate::DType::U8, is_mask);
+            self.begin(&sample.shape, sample.input.dtype() == crate::DType::U8, kind);
             self.reserve(capacity, parameters.len());
         }
-        self.check_fits(&sample.shape, sample.input.dtype(), is_mask, item)?;
+        self.check_fits(&sample.shape, sample.input.dtype(), kind, item)?;
         match (&mut self.inputs, &sample.input) {
             (Values::U8(all), Values::U8(values)) => all.extend_from_slice(values),
             (Values::F32(all), Values::F32(values)) => all.extend_from_slice(values),
@@ -83,6 +87,7 @@ impl Rows {
         match (&mut self.targets, &sample.target) {
             (Targets::Classes(all), Target::Class(class)) => all.push(*class),
             (Targets::Masks(all), Target::Mask(mask)) => all.extend_from_slice(mask),
+            (Targets::Numbers(all), Target::Numbers(numbers)) => all.extend_from_slice(numbers),
             _ => unreachable!("kinds were compared"),
         }
         self.items.push(item);
@@ -92,13 +97,13 @@ impl Rows {
 
     /// Adds `count` of the rows of `other`, from number `first` on.
     pub(super) fn append(&mut self, other: &Self, first: usize, count: usize, capacity: usize) -> Result<()> {
-        let is_mask = matches!(other.targets, Targets::Masks(_));
+        let kind = Kind::of_all(&other.targets, other.len());
         let width = if other.parameters.is_empty() { 0 } else { PARAMETERS };
         if self.is_empty() {
-            self.begin(&other.shape, other.inputs.dtype() == crate::DType::U8, is_mask);
+            self.begin(&other.shape, other.inputs.dtype() == crate::DType::U8, kind);
             self.reserve(capacity, width);
         }
-        self.check_fits(&other.shape, other.inputs.dtype(), is_mask, other.items[first])?;
+        self.check_fits(&other.shape, other.inputs.dtype(), kind, other.items[first])?;
         let size: usize = self.shape.iter().product();
         let range = |width: usize| first * width..(first + count) * width;
         match (&mut self.inputs, &other.inputs) {
@@ -110,6 +115,9 @@ impl Rows {
             (Targets::Classes(all), Targets::Classes(classes)) => all.extend_from_slice(&classes[range(1)]),
             (Targets::Masks(all), Targets::Masks(masks)) => {
                 all.extend_from_slice(&masks[range(pixels(&self.shape))]);
+            }
+            (Targets::Numbers(all), Targets::Numbers(numbers)) => {
+                all.extend_from_slice(&numbers[range(numbers.len() / other.len())]);
             }
             _ => unreachable!("kinds were compared"),
         }
@@ -128,6 +136,7 @@ impl Rows {
         match &mut self.targets {
             Targets::Classes(classes) => classes.resize(rows, 0),
             Targets::Masks(masks) => masks.resize(rows * pixels(&self.shape), 0),
+            Targets::Numbers(numbers) => numbers.resize(rows * (numbers.len() / self.items.len()), 0.0),
             Targets::Mixed { .. } => unreachable!("rows are mixed when they are a batch"),
         }
         if !self.parameters.is_empty() {
@@ -137,14 +146,18 @@ impl Rows {
         }
     }
 
-    fn begin(&mut self, shape: &[usize], is_bytes: bool, is_mask: bool) {
+    fn begin(&mut self, shape: &[usize], is_bytes: bool, kind: Kind) {
         self.shape.clear();
         self.shape.extend_from_slice(shape);
         if is_bytes != matches!(self.inputs, Values::U8(_)) {
             self.inputs = if is_bytes { Values::U8(Vec::new()) } else { Values::F32(Vec::new()) };
         }
-        if is_mask != matches!(self.targets, Targets::Masks(_)) {
-            self.targets = if is_mask { Targets::Masks(Vec::new()) } else { Targets::Classes(Vec::new()) };
+        match (kind, &self.targets) {
+            (Kind::Class, Targets::Classes(_)) | (Kind::Mask, Targets::Masks(_)) => {}
+            (Kind::Numbers(_), Targets::Numbers(_)) => {}
+            (Kind::Class, _) => self.targets = Targets::Classes(Vec::new()),
+            (Kind::Mask, _) => self.targets = Targets::Masks(Vec::new()),
+            (Kind::Numbers(_), _) => self.targets = Targets::Numbers(Vec::new()),
         }
     }
 
@@ -157,27 +170,65 @@ impl Rows {
         match &mut self.targets {
             Targets::Masks(masks) => masks.reserve(rows * pixels(&self.shape)),
             Targets::Classes(classes) => classes.reserve(rows),
-            Targets::Mixed { .. } => {}
+            // few, and their width is not known yet
+            Targets::Mixed { .. } | Targets::Numbers(_) => {}
         }
         self.items.reserve(rows);
         self.parameters.reserve(rows * parameters);
     }
 
-    fn check_fits(&self, shape: &[usize], dtype: crate::DType, is_mask: bool, item: Item) -> Result<()> {
-        let (own_dtype, own_mask) = (self.inputs.dtype(), matches!(self.targets, Targets::Masks(_)));
-        if self.shape == shape && own_dtype == dtype && own_mask == is_mask {
+    fn check_fits(&self, shape: &[usize], dtype: crate::DType, kind: Kind, item: Item) -> Result<()> {
+        let own_dtype = self.inputs.dtype();
+        let own_kind = if self.is_empty() { kind } else { Kind::of_all(&self.targets, self.len()) };
+        if self.shape == shape && own_dtype == dtype && own_kind == kind {
             return Ok(());
         }
-        let say = |shape: &[usize], dtype, is_mask| {
-            format!("{dtype} {shape:?} with a {}", if is_mask { "mask" } else { "class" })
-        };
+        let say = |shape: &[usize], dtype, kind: Kind| format!("{dtype} {shape:?} with a {kind}");
         Err(Error::Shape(format!(
             "samples {} and {} do not fit in one batch: {} and {}; resize pictures of different sizes",
             self.items.last().map_or(0, |item| item.sample),
             item.sample,
-            say(&self.shape, own_dtype, own_mask),
-            say(shape, dtype, is_mask),
+            say(&self.shape, own_dtype, own_kind),
+            say(shape, dtype, kind),
         )))
+    }
+}
+
+/// What a sample's target is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Class,
+    Mask,
+    /// So many.
+    Numbers(usize),
+}
+
+impl Kind {
+    fn of(target: &Target) -> Self {
+        match target {
+            Target::Class(_) => Self::Class,
+            Target::Mask(_) => Self::Mask,
+            Target::Numbers(numbers) => Self::Numbers(numbers.len()),
+        }
+    }
+
+    /// That of all of these, which are of so many rows.
+    fn of_all(targets: &Targets, rows: usize) -> Self {
+        match targets {
+            Targets::Classes(_) | Targets::Mixed { .. } => Self::Class,
+            Targets::Masks(_) => Self::Mask,
+            Targets::Numbers(numbers) => Self::Numbers(numbers.len() / rows.max(1)),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Class => f.write_str("class"),
+            Self::Mask => f.write_str("mask"),
+            Self::Numbers(count) => write!(f, "target of {}", counted(*count, "number")),
+        }
     }
 }
 

@@ -34,8 +34,8 @@ pub struct Received {
 /// Targets on the device.
 #[derive(Clone, Debug)]
 pub struct Labels {
-    /// Classes as i32 `[rows]`, or of each pixel as i32 `[rows, height, width]`, where [`IGNORED`] ones
-    /// do not count.
+    /// Classes as i32 `[rows]`, or of each pixel as i32 `[rows, height, width]`, where [`IGNORED`] ones do not count; of
+    /// regression what is to be predicted, by its [scales](Description::scales), as f32 `[rows, numbers]`.
     pub classes: Tensor,
     /// Of mixed pictures: the second classes as i32 `[rows]`, and how much the first ones count as f32 `[rows]`.
     pub mixed: Option<(Tensor, Tensor)>,
@@ -103,9 +103,14 @@ impl Format {
             });
         }
         let mixed = self.augment.mixes().then(|| (uploads[3].clone(), uploads[4].clone()));
+        let classes = match (self.description.goal, &self.description.scales) {
+            (Goal::Regress, Some(scales)) => scales.standardised(&classes),
+            (Goal::Regress, None) => classes,
+            (Goal::Classify | Goal::Segment, _) => classes.to_dtype(DType::I32),
+        };
         Received {
             inputs: self.description.normalization.apply(&inputs),
-            labels: Labels { classes: classes.to_dtype(DType::I32), mixed },
+            labels: Labels { classes, mixed },
             weights: uploads[2].clone(),
         }
     }

@@ -8,8 +8,9 @@ use super::{On, Resize};
 use crate::data::augment::{self, Augment, PARAMETERS, Turn};
 use crate::data::cache::Store;
 use crate::data::files;
-use crate::data::{Dataset, Description, HostTimes, IGNORED, Random, Sample, Target, Values};
+use crate::data::{Dataset, Description, Goal, HostTimes, IGNORED, Random, Sample, Target, Values};
 use crate::error::{Error, Result};
+use crate::units::counted;
 
 pub(super) type Map = dyn Fn(&mut Sample, &mut Random) -> Result<()> + Send + Sync;
 pub(super) type Filter = dyn Fn(&Sample) -> bool + Send + Sync;
@@ -166,8 +167,22 @@ impl Recipe {
         if sample.input.len() != sample.shape.iter().product::<usize>() {
             return wrong(format!("sample {index} has {} numbers for {:?}", sample.input.len(), sample.shape));
         }
-        let classes = self.description.classes.len();
+        let (classes, regresses) = (self.description.classes.len(), self.description.goal == Goal::Regress);
         match (&sample.target, &sample.shape[..]) {
+            (Target::Numbers(_), _) if !regresses => {
+                wrong(format!("sample {index} has numbers to predict, not a class"))
+            }
+            (Target::Class(_) | Target::Mask(_), _) if regresses => {
+                wrong(format!("sample {index} has no numbers to predict, but a class"))
+            }
+            (Target::Numbers(numbers), _) if numbers.len() != classes => {
+                let has = counted(numbers.len(), "number");
+                wrong(format!("sample {index} has {has} to predict, but the data set names {classes}"))
+            }
+            (Target::Numbers(numbers), _) => match numbers.iter().find(|number| !number.is_finite()) {
+                None => Ok(()),
+                Some(number) => wrong(format!("sample {index} has {number} to predict, which is not finite")),
+            },
             (Target::Class(class), _) if *class as usize >= classes => {
                 wrong(format!("sample {index} has label {class}, but labels lie in 0..{classes}"))
             }

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::data::{Batch, HostTimes, IGNORED, InMemory, Normalization, Target, Targets};
+use crate::Tensor;
+use crate::data::{Batch, HostTimes, IGNORED, InMemory, Normalization, Target, Targets, Values};
+use crate::device::tests::fresh_devices;
 
 /// `len` samples of two pixels: the number's low byte, and 100; its class is the number modulo 3.
 fn counted(len: usize) -> Arc<dyn Dataset> {
@@ -131,6 +133,44 @@ fn what_does_not_fill_a_batch_is_kept_dropped_or_padded() {
     assert_eq!(padded.weights, [1.0, 1.0, 0.0, 0.0]);
     assert_eq!(padded.targets, Targets::Classes(vec![1, 2, 0, 0]));
     assert_eq!(padded.shape, [4, 1, 1, 2]);
+}
+
+#[test]
+fn numbers_to_predict_are_put_together_and_padded() {
+    struct Numbers(Description);
+    impl Dataset for Numbers {
+        fn description(&self) -> &Description {
+            &self.0
+        }
+        fn len(&self) -> usize {
+            7
+        }
+        fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+            sample.shape = vec![1];
+            sample.input = Values::F32(vec![index as f32]);
+            sample.set_numbers(&[index as f32, 10.0 * index as f32]);
+            Ok(())
+        }
+    }
+    let scales = Some(Normalization { mean: vec![1.0, 20.0], std: vec![2.0, 5.0] });
+    let classes = vec!["one".into(), "ten".into()];
+    let of = counted(1).description().clone();
+    let data = Arc::new(Numbers(Description { goal: Goal::Regress, shape: vec![1], classes, scales, ..of }));
+    // several workers, whose rows are put together in pieces
+    let pipeline = Pipeline::new(data).workers(3).batch(4, Last::Pad);
+    let batches = run(&pipeline);
+    assert_eq!(batches[0].targets, Targets::Numbers(vec![0.0, 0.0, 1.0, 10.0, 2.0, 20.0, 3.0, 30.0]));
+    assert_eq!(batches[1].targets, Targets::Numbers(vec![4.0, 40.0, 5.0, 50.0, 6.0, 60.0, 0.0, 0.0]));
+    let format = pipeline.format();
+    let uploads = batches[0].uploads();
+    let signature: Vec<_> = uploads.iter().map(|(shape, dtype, _)| (shape.clone(), *dtype)).collect();
+    assert_eq!(signature, format.signature(4));
+    for device in fresh_devices() {
+        let upload = |(shape, dtype, bytes)| Tensor::from_bytes(bytes, shape, dtype, &device).expect("memory");
+        let received = format.receive(&batches[0].uploads().into_iter().map(upload).collect::<Vec<_>>());
+        let expected = [-0.5, -4.0, 0.0, -2.0, 0.5, 0.0, 1.0, 2.0];
+        assert_eq!(received.labels.classes.to_vec::<f32>().expect("values"), expected, "{device:?}");
+    }
 }
 
 #[test]
@@ -580,7 +620,7 @@ fn floats_are_not_augmented_and_not_taken_for_augmented() {
     for (augment, on) in [("flip", On::Host), ("mixup=0.2", On::Host), ("crop=1", On::Device), ("cutmix=1", On::Device)]
     {
         let pipeline = Pipeline::new(counted(8)).map(|sample, _| {
-            sample.input = crate::data::Values::F32(vec![0.5; sample.input.len()]);
+            sample.input = Values::F32(vec![0.5; sample.input.len()]);
             Ok(())
         });
         let pipeline = pipeline.augment(augment.parse().expect("good text"), on).batch(4, Last::Keep);

@@ -8,6 +8,8 @@ use csv::StringRecord;
 use crate::data::Normalization;
 use crate::units::some;
 
+use super::TableTarget;
+
 /// What may separate columns. Of equally many in a line the last one does: beside semicolons, commas are decimal ones.
 const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
 /// As much of a table as is looked at for its separator.
@@ -99,8 +101,8 @@ fn listed(line: &StringRecord) -> String {
 pub(super) struct Layout {
     /// Whether the first line has their names.
     pub(super) has_names: bool,
-    /// Where the classes are.
-    pub(super) label: usize,
+    /// Where the classes are, or the numbers that are to be predicted.
+    pub(super) target: usize,
     /// Where the features are, in the order in which a model is given them.
     pub(super) features: Vec<usize>,
     /// Names of the features, if they are known.
@@ -108,59 +110,61 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// That of a table with this first line, with the classes in the column `label`, by name or number, or in the last
-    /// one that is no feature. `learned` are the names of the features of another table, which are looked for in this
-    /// one, if it has names.
-    pub(super) fn new(first: &StringRecord, label: Option<&str>, learned: &[String]) -> Result<Self, String> {
+    /// That of a table with this first line, with what is asked for in the column that `asked` names, or in the last one
+    /// that is no feature. `learned` are the names of the features of another table, which are looked for in this one, if
+    /// it has names.
+    pub(super) fn new(first: &StringRecord, asked: &TableTarget, learned: &[String]) -> Result<Self, String> {
         let last = first.len() - 1;
-        let (label, names_label) = match label {
+        let what = if matches!(asked, TableTarget::Class(_)) { "class" } else { "number to predict" };
+        let (target, names_target) = match asked.column() {
             None => (None, false),
-            Some(label) => column(first, label).map(|(column, by_name)| (Some(column), by_name))?,
+            Some(name) => column(first, name, asked).map(|(column, by_name)| (Some(column), by_name))?,
         };
         if last == 0 {
-            let what = "features and a class, separated by commas, semicolons or tabs";
+            let what = format!("features and a {what}, separated by commas, semicolons or tabs");
             return Err(format!("its first line has one column: expected {what}"));
         }
         let found = find(learned, first);
         // names may be numbers
         let has_all = found.is_ok() && !learned.is_empty();
-        let has_names = names_label || has_all || has_names(first, Some(label.unwrap_or(last)), learned);
+        let has_names = names_target || has_all || has_names(first, Some(target.unwrap_or(last)), learned);
         if learned.is_empty() || !has_names {
-            let label = label.unwrap_or(last);
-            let features: Vec<usize> = (0..=last).filter(|&place| place != label).collect();
+            let target = target.unwrap_or(last);
+            let features: Vec<usize> = (0..=last).filter(|&place| place != target).collect();
             let own = features.iter().filter(|_| has_names).map(|&place| first[place].to_owned()).collect();
             let names = if learned.is_empty() { own } else { learned.to_vec() };
-            return Ok(Self { has_names, label, features, names });
+            return Ok(Self { has_names, target, features, names });
         }
         let features = found?;
         let mut is_free = vec![true; first.len()];
         features.iter().for_each(|&place| is_free[place] = false);
-        let label = label.or_else(|| is_free.iter().rposition(|&free| free)).ok_or_else(|| {
-            format!("it has features alone, and no column with a class: its first line has {}", listed(first))
+        let target = target.or_else(|| is_free.iter().rposition(|&free| free)).ok_or_else(|| {
+            format!("it has features alone, and no column with a {what}: its first line has {}", listed(first))
         })?;
-        Ok(Self { has_names, label, features, names: learned.to_vec() })
+        Ok(Self { has_names, target, features, names: learned.to_vec() })
     }
 }
 
-/// The column that goes by `label`, and whether it does by its name, which the first line has then; else by its number.
-fn column(first: &StringRecord, label: &str) -> Result<(usize, bool), String> {
+/// The column that goes by `name`, and whether it does by its name, which the first line has then; else by its number.
+fn column(first: &StringRecord, name: &str, asked: &TableTarget) -> Result<(usize, bool), String> {
     // of a line of numbers, one is a column's name only where they count the columns, as tables without names of
     // their own are written by some programs
     let counts = || first.iter().enumerate().all(|(place, text)| text == place.to_string());
     let named = |place: usize| {
         let others = || first.iter().enumerate().filter(|&(other, _)| other != place);
-        !is_number(label) || !others().any(|(_, text)| is_number(text)) || counts()
+        !is_number(name) || !others().any(|(_, text)| is_number(text)) || counts()
     };
-    if let Some(place) = first.iter().position(|name| name == label).filter(|&place| named(place)) {
+    if let Some(place) = first.iter().position(|own| own == name).filter(|&place| named(place)) {
         return Ok((place, true));
     }
-    match label.parse::<usize>() {
+    match name.parse::<usize>() {
         Ok(number) if (1..=first.len()).contains(&number) => Ok((number - 1, false)),
-        Ok(_) => Err(format!("there is no column {label}: its first line has {}, counted from 1", first.len())),
+        Ok(_) => Err(format!("there is no column {name}: its first line has {}, counted from 1", first.len())),
         Err(_) => Err(format!(
-            "there is no column `{label}` in its first line, which has: {}; where columns have no names, their number \
-             says which one has the classes: `,label={}` is the last",
+            "there is no column `{name}` in its first line, which has: {}; where columns have no names, their number \
+             says which one it is: `,{}={}` is the last",
             listed(first),
+            if matches!(asked, TableTarget::Class(_)) { "label" } else { "target" },
             first.len()
         )),
     }

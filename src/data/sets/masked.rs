@@ -71,8 +71,7 @@ impl Masked {
             picture_header(&bytes).map_err(|reason| Error::format(picture, reason))
         })?;
         let normalization = normalization(shape[0]);
-        let (goal, columns) = (Goal::Segment, Vec::new());
-        let description = Description { name, goal, classes, shape, normalization, columns };
+        let description = Description { normalization, ..Description::new(name, Goal::Segment, classes, shape) };
         Ok(parts.map(|files| Self { description: description.clone(), files, numbers }))
     }
 }

@@ -38,8 +38,8 @@ pub use fetch::{Progress, fetch};
 pub use folder::{ClassFolders, open_folder};
 pub use idx::parse_idx;
 pub use masked::Masked;
-pub use name::DatasetName;
 pub(crate) use name::absolute;
+pub use name::{DatasetName, TableTarget};
 pub use pairs::open_pairs;
 pub use place::OpenOptions;
 pub use shapes::{Shapes, ShapesOptions};
@@ -92,7 +92,7 @@ pub fn open(name: &DatasetName, options: &OpenOptions) -> Result<Split<Arc<dyn D
         DatasetName::Folder(path) => shared(open_folder(path, options)?),
         DatasetName::Pairs { images, masks } => shared(open_pairs(images, masks, options)?),
         DatasetName::Shapes(options) => shared(Shapes::split(*options)),
-        DatasetName::Csv { file, label } => shared(open_csv(file, label.as_deref(), options.columns.as_ref())?),
+        DatasetName::Csv { file, target } => shared(open_csv(file, target, options.columns.as_ref())?),
         DatasetName::Program(name) => {
             let message = format!(
                 "the data `{name}` were made by a program, and cannot be opened by name: go on in that program, by \

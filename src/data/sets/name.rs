@@ -14,8 +14,8 @@ use super::catalogue::{self, Published};
 /// Which data set: one by name, or files of one's own.
 ///
 /// Text and back: `digits`, a [published](super::PUBLISHED) set's name, `folder:PATH`, `pairs:IMAGES,MASKS` (the first
-/// comma separates, so `IMAGES` has none in it), `shapes` or `shapes:n=4000,size=64,seed=1`, `csv:FILE` or
-/// `csv:FILE,label=COLUMN`; and `program:NAME`, which settings say of data that cannot be opened by name.
+/// comma separates, so `IMAGES` has none in it), `shapes` or `shapes:n=4000,size=64,seed=1`, `csv:FILE`,
+/// `csv:FILE,label=COLUMN` or `csv:FILE,target=COLUMN`; and `program:NAME`, which settings say of data that cannot be opened by name.
 ///
 /// ```
 /// use brasa::data::DatasetName;
@@ -46,12 +46,46 @@ pub enum DatasetName {
     Csv {
         /// The file.
         file: PathBuf,
-        /// The column with the classes; none is the last one.
-        label: Option<String>,
+        /// What is to be learned from its rows.
+        target: TableTarget,
     },
     /// Data that a program made, and only it can make again, by the name in their description.
     Program(String),
 }
+
+/// What is to be learned from the rows of a table. Columns go by name, or by number, counted from 1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TableTarget {
+    /// A class: in this column, or in the last one that is no feature.
+    Class(Option<String>),
+    /// A number, in this column.
+    Number(String),
+}
+
+impl TableTarget {
+    /// The column that was named.
+    pub(super) fn column(&self) -> Option<&str> {
+        match self {
+            Self::Class(column) => column.as_deref(),
+            Self::Number(column) => Some(column),
+        }
+    }
+}
+
+/// As in the name of a data set: `,label=COLUMN`, `,target=COLUMN`, or nothing.
+impl fmt::Display for TableTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Class(None) => Ok(()),
+            Self::Class(Some(column)) => write!(f, "{LABEL}{column}"),
+            Self::Number(column) => write!(f, "{TARGET}{column}"),
+        }
+    }
+}
+
+/// What stands before the column with the classes, or with a number.
+const LABEL: &str = ",label=";
+const TARGET: &str = ",target=";
 
 /// The same path from the root on, so that it means the same wherever it is read; as it is where that cannot be told or
 /// said.
@@ -65,7 +99,11 @@ pub(crate) const FORMS: [(&str, &str); 5] = [
     ("folder:PATH", "pictures in a folder for each class, or in a tar archive of such folders"),
     ("pairs:IMAGES,MASKS", "pictures, and masks of the same names: PNGs with a class number in each pixel"),
     ("shapes", "shapes and what is around them, drawn by the program; also shapes:n=4000,size=64,seed=1"),
-    ("csv:FILE", "a table of numbers with classes in the last column, or in that of csv:FILE,label=COLUMN"),
+    (
+        "csv:FILE",
+        "a table of numbers with classes in the last column, or in that of csv:FILE,label=COLUMN; csv:FILE,target=COLUMN \
+         has a number to predict there",
+    ),
 ];
 
 impl DatasetName {
@@ -73,7 +111,7 @@ impl DatasetName {
     pub(crate) fn absolute(&self) -> Self {
         match self {
             Self::Folder(path) => Self::Folder(absolute(path)),
-            Self::Csv { file, label } => Self::Csv { file: absolute(file), label: label.clone() },
+            Self::Csv { file, target } => Self::Csv { file: absolute(file), target: target.clone() },
             Self::Pairs { images, masks } => {
                 // the text of it has a comma behind the first path, so that there may be none in it
                 let absolute_images = absolute(images);
@@ -121,10 +159,7 @@ impl fmt::Display for DatasetName {
             Self::Folder(path) => write!(f, "folder:{}", path.display()),
             Self::Pairs { images, masks } => write!(f, "pairs:{},{}", images.display(), masks.display()),
             Self::Shapes(options) => write!(f, "shapes{options}"),
-            Self::Csv { file, label } => {
-                write!(f, "csv:{}", file.display())?;
-                label.iter().try_for_each(|label| write!(f, ",label={label}"))
-            }
+            Self::Csv { file, target } => write!(f, "csv:{}{target}", file.display()),
             Self::Program(name) => write!(f, "program:{name}"),
         }
     }
@@ -149,10 +184,20 @@ impl FromStr for DatasetName {
                 _ => return Err(Error::Config(format!("data set `{text}`: expected pairs:IMAGES,MASKS"))),
             },
             ("shapes", _) => Self::Shapes(rest.unwrap_or_default().parse()?),
-            ("csv", _) => match need("a file")?.rsplit_once(",label=") {
-                Some((file, label)) => Self::Csv { file: file.into(), label: Some(label.into()) },
-                None => Self::Csv { file: need("a file")?.into(), label: None },
-            },
+            ("csv", _) => {
+                let text = need("a file")?;
+                let (file, target) = match (text.rsplit_once(LABEL), text.rsplit_once(TARGET)) {
+                    (Some((file, column)), None) => (file, TableTarget::Class(Some(column.into()))),
+                    (None, Some((file, column))) => (file, TableTarget::Number(column.into())),
+                    (None, None) => (text, TableTarget::Class(None)),
+                    (Some(_), Some(_)) => {
+                        let message =
+                            format!("data set `{text}`: give label=COLUMN for classes or target=COLUMN, not both");
+                        return Err(Error::Config(message));
+                    }
+                };
+                Self::Csv { file: file.into(), target }
+            }
             ("program", Some(name)) => Self::Program(name.into()),
             (name, None) => Self::Published(catalogue::find(name).ok_or_else(|| unknown(text))?),
             _ => return Err(unknown(text)),
@@ -212,6 +257,7 @@ mod tests {
             "shapes:n=40,size=64,seed=7",
             "csv:a,b.csv",
             "csv:a,b.csv,label=kind of thing",
+            "csv:a,b.csv,target=price, in euros",
             "program:rows: of 4, or so",
             "program:",
         ];
@@ -247,6 +293,7 @@ mod tests {
         assert!(message("folder").contains("a path is missing"));
         assert!(message("pairs:images").contains("pairs:IMAGES,MASKS"));
         assert!(message("csv:").contains("a file is missing"));
+        assert!(message("csv:a.csv,label=x,target=y").contains("not both"));
         assert!(message("shapes:size=0").contains("size"));
         assert!(message("shapes:colour=red").contains("colour"));
     }

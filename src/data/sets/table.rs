@@ -1,4 +1,4 @@
-//! Tables of numbers: CSV files with a class in each row.
+//! Tables of numbers: CSV files with a class, or a number to predict, in each row.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,31 +13,40 @@ use crate::error::{Error, Result};
 use crate::units;
 
 use super::columns::{Columns, Layout, is_number, separated};
-use super::{HELD_OUT_KEY, HELD_OUT_PERCENT};
+use super::{HELD_OUT_KEY, HELD_OUT_PERCENT, TableTarget};
 
 /// The largest file that is read: a table is held in memory.
 const MAX_BYTES: u64 = 1 << 30;
 /// More different ones are not classes, but numbers or names of the rows.
 const MAX_CLASSES: usize = 1 << 16;
 
+/// What is said of a table without rows.
+const NO_ROW: &str = "there is no row below the columns' names";
+/// What is said of a column that seems to have no classes.
+const ELSEWHERE: &str =
+    "name the column of the classes with `,label=COLUMN`, or that of a number to predict with `,target=COLUMN`";
 /// What is said of a word among features.
 const IN_ANOTHER: &str = "; if that is a class, say that the classes are there: `,label=COLUMN`, by name or number";
 
-/// Rows of numbers with a class each, in memory.
+/// What a number to predict is called where the columns have no names.
+const UNNAMED: &str = "number";
+
+/// Rows of numbers with a class, or a number to predict, each, in memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
     description: Description,
     values: Vec<f32>,
-    labels: Vec<u32>,
+    targets: Targets,
 }
 
-/// Opens `csv:FILE`: a fixed 20 % of each class is held out, and the features of both parts are standardised, so that
-/// each has mean 0 and standard deviation 1 over the training part, or by the `columns` of another table, which are
-/// looked for by their names if both tables have some; one that does not vary only loses its mean.
+/// Opens `csv:FILE`: a fixed 20 % of each class, or of all rows where a number is to be predicted, is held out, and the
+/// features of both parts are standardised, so that each has mean 0 and standard deviation 1 over the training part, or
+/// by the `columns` of another table, which are looked for by their names if both tables have some; one that does not
+/// vary only loses its mean.
 ///
 /// # Errors
 /// As of [`parse_csv`], and if the file is too large, has too few rows for a test part, or lacks one of the `columns`.
-pub fn open_csv(file: &Path, label: Option<&str>, columns: Option<&Columns>) -> Result<Split<Table>> {
+pub fn open_csv(file: &Path, target: &TableTarget, columns: Option<&Columns>) -> Result<Split<Table>> {
     let io = |error| Error::io(file, error);
     let reader = File::open(file).map_err(io)?;
     if reader.metadata().map_err(io)?.len() > MAX_BYTES {
@@ -45,22 +54,22 @@ pub fn open_csv(file: &Path, label: Option<&str>, columns: Option<&Columns>) -> 
         return Err(Error::format(file, format!("it is larger than {most}, the most that is held in memory")));
     }
     let names = columns.map_or(&[][..], |columns| &columns.names);
-    parse(file, reader.take(MAX_BYTES), label, names)?.split(columns)
+    parse(file, reader.take(MAX_BYTES), target, names)?.split(columns)
 }
 
-/// Reads rows of numbers, separated by commas, semicolons or tabs, with a class in the column called `label`, or of
-/// that number (counted from 1), or in the last one. Classes that are all whole numbers are sorted as numbers, others
-/// as words. A first row without any number is the columns' names. `path` is for messages.
+/// Reads rows of numbers, separated by commas, semicolons or tabs, with a class, or a number to predict, in the column
+/// that `target` names. Classes that are all whole numbers are sorted as numbers, others as words. A first row without
+/// any number is the columns' names. `path` is for messages.
 ///
 /// # Errors
-/// If a row is of another length, a feature is no finite number, a class is empty or a fraction, or each row has a
-/// class of its own.
-pub fn parse_csv(path: &Path, text: impl Read, label: Option<&str>) -> Result<Table> {
-    parse(path, text, label, &[])
+/// If a row is of another length, a feature or a number to predict is no finite number, a class is empty or a fraction,
+/// or each row has a class of its own.
+pub fn parse_csv(path: &Path, text: impl Read, target: &TableTarget) -> Result<Table> {
+    parse(path, text, target, &[])
 }
 
 /// The same, with the features of these names if the table has names.
-fn parse(path: &Path, text: impl Read, label: Option<&str>, learned: &[String]) -> Result<Table> {
+fn parse(path: &Path, text: impl Read, target: &TableTarget, learned: &[String]) -> Result<Table> {
     let wrong = |reason: String| Error::format(path, reason);
     let (separator, text) = separated(text).map_err(|error| Error::io(path, error))?;
     let mut reader = ReaderBuilder::new().delimiter(separator).has_headers(false).trim(Trim::All).from_reader(text);
@@ -71,52 +80,91 @@ fn parse(path: &Path, text: impl Read, label: Option<&str>, learned: &[String]) 
             .map_err(|error| wrong(error.to_string().trim_start_matches("CSV error: ").to_owned()))
     };
     if !next(&mut record)? {
-        return Err(wrong("it is empty: expected a row of numbers and a class for each sample".into()));
+        return Err(wrong("it is empty: expected a row of numbers for each sample".into()));
     }
-    let layout = Layout::new(&record, label, learned).map_err(wrong)?;
-    // each row has the number of its class in the order in which they are met
-    let (mut values, mut met, mut labels) = (Vec::new(), HashMap::<String, u32>::new(), Vec::new());
+    let layout = Layout::new(&record, target, learned).map_err(wrong)?;
+    let (mut values, mut met) = (Vec::new(), Met::new(target));
+    let name = layout.has_names.then(|| record[layout.target].to_owned());
     let mut more = if layout.has_names { next(&mut record)? } else { true };
     while more {
         let line = record.position().map_or(0, csv::Position::line);
         let wrong = |reason: String| wrong(format!("line {line}: {reason}"));
-        let class = &record[layout.label];
-        check_class(layout.label, class).map_err(wrong)?;
-        let number = match met.get(class) {
-            Some(&number) => number,
-            None if met.len() == MAX_CLASSES => {
-                return Err(wrong(format!(
-                    "there are more than {MAX_CLASSES} classes: name the column of the classes with `,label=COLUMN`"
-                )));
-            }
-            None => {
-                let number = met.len() as u32;
-                met.insert(class.to_owned(), number);
-                number
-            }
-        };
-        labels.push(number);
+        met.add(layout.target, &record[layout.target]).map_err(wrong)?;
         for &column in &layout.features {
             let text = &record[column];
             values.push(feature(column, text).map_err(|reason| {
-                let is_word = label.is_none() && !is_number(text) && text.contains(char::is_alphabetic);
+                let is_word = target.column().is_none() && !is_number(text) && text.contains(char::is_alphabetic);
                 wrong(if is_word { reason + IN_ANOTHER } else { reason })
             })?);
         }
         more = next(&mut record)?;
     }
-    let met: Vec<(String, u32)> = met.into_iter().collect();
-    let (classes, numbers) = sort_classes(met, labels.len()).map_err(wrong)?;
-    let labels = labels.into_iter().map(|met: u32| numbers[met as usize]).collect();
-    let description = Description {
-        name: format!("csv:{}", path.display()),
-        goal: Goal::Classify,
-        classes,
-        shape: vec![layout.features.len()],
-        normalization: Normalization::default(),
-        columns: layout.names,
-    };
-    Ok(Table { description, values, labels })
+    let (goal, classes, targets) = met.targets(name).map_err(wrong)?;
+    let (name, shape) = (format!("csv:{}", path.display()), [layout.features.len()]);
+    let description = Description { columns: layout.names, ..Description::new(name, goal, classes, shape) };
+    Ok(Table { description, values, targets })
+}
+
+/// What rows have to say, in their order.
+#[derive(Clone, PartialEq, Debug)]
+enum Targets {
+    Classes(Vec<u32>),
+    Numbers(Vec<f32>),
+}
+
+/// The targets of the rows that were read.
+enum Met {
+    /// Classes, with the numbers that they have in the order in which they were met, and those of the rows.
+    Classes(HashMap<String, u32>, Vec<u32>),
+    Numbers(Vec<f32>),
+}
+
+impl Met {
+    fn new(target: &TableTarget) -> Self {
+        match target {
+            TableTarget::Class(_) => Self::Classes(HashMap::new(), Vec::new()),
+            TableTarget::Number(_) => Self::Numbers(Vec::new()),
+        }
+    }
+
+    /// Adds what a row has in this column, counted from 0.
+    fn add(&mut self, column: usize, text: &str) -> Result<(), String> {
+        let (met, rows) = match self {
+            Self::Numbers(rows) => {
+                rows.push(feature(column, text)?);
+                return Ok(());
+            }
+            Self::Classes(met, rows) => (met, rows),
+        };
+        check_class(column, text)?;
+        let number = match met.get(text) {
+            Some(&number) => number,
+            None if met.len() == MAX_CLASSES => {
+                return Err(format!("there are more than {MAX_CLASSES} classes: {ELSEWHERE}"));
+            }
+            None => {
+                let number = met.len() as u32;
+                met.insert(text.to_owned(), number);
+                number
+            }
+        };
+        rows.push(number);
+        Ok(())
+    }
+
+    /// All of them, with the names of the classes, or `name`, that of the numbers.
+    fn targets(self, name: Option<String>) -> Result<(Goal, Vec<String>, Targets), String> {
+        let (met, rows) = match self {
+            Self::Numbers(rows) if rows.is_empty() => return Err(NO_ROW.into()),
+            Self::Numbers(rows) => {
+                return Ok((Goal::Regress, vec![name.unwrap_or_else(|| UNNAMED.into())], Targets::Numbers(rows)));
+            }
+            Self::Classes(met, rows) => (met, rows),
+        };
+        let (classes, numbers) = sort_classes(met.into_iter().collect(), rows.len())?;
+        let rows = rows.into_iter().map(|met| numbers[met as usize]).collect();
+        Ok((Goal::Classify, classes, Targets::Classes(rows)))
+    }
 }
 
 /// What is wrong with a class in this column, counted from 0.
@@ -144,10 +192,10 @@ pub(crate) fn feature(column: usize, text: &str) -> Result<f32, String> {
 /// The classes of so many rows in order, and for each number in `met` its place there.
 fn sort_classes(mut met: Vec<(String, u32)>, rows: usize) -> Result<(Vec<String>, Vec<u32>), String> {
     match &met[..] {
-        [] => return Err("there is no row below the columns' names".into()),
+        [] => return Err(NO_ROW.into()),
         [(class, _)] => return Err(format!("all rows are of class `{class}`: there is nothing to tell apart")),
         met if met.len() == rows => {
-            return Err("each row has a class of its own: name the column of the classes with `,label=COLUMN`".into());
+            return Err(format!("each row has a class of its own: {ELSEWHERE}"));
         }
         _ => {}
     }
@@ -157,9 +205,7 @@ fn sort_classes(mut met: Vec<(String, u32)>, rows: usize) -> Result<(Vec<String>
         met.sort_by_cached_key(|(class, _)| (whole(class), class.clone()));
     } else if let Some((class, _)) = met.iter().filter(|(class, _)| is_fraction(class)).min_by_key(|(_, number)| number)
     {
-        return Err(format!(
-            "`{class}` is not a class: expected whole numbers or words (name their column with `,label=COLUMN`)"
-        ));
+        return Err(format!("`{class}` is not a class: expected whole numbers or words; {ELSEWHERE}"));
     } else {
         met.sort_unstable();
     }
@@ -169,9 +215,20 @@ fn sort_classes(mut met: Vec<(String, u32)>, rows: usize) -> Result<(Vec<String>
 }
 
 impl Table {
-    /// The classes of all rows.
+    /// The classes of all rows; none where a number is to be predicted.
     pub fn labels(&self) -> &[u32] {
-        &self.labels
+        match &self.targets {
+            Targets::Classes(classes) => classes,
+            Targets::Numbers(_) => &[],
+        }
+    }
+
+    /// The numbers that are to be predicted, of all rows; none where classes are.
+    pub fn numbers(&self) -> &[f32] {
+        match &self.targets {
+            Targets::Classes(_) => &[],
+            Targets::Numbers(numbers) => numbers,
+        }
     }
 
     fn width(&self) -> usize {
@@ -187,16 +244,28 @@ impl Table {
             let message = format!("features in a row: {own}, but the model has learned from {other}");
             return Err(Error::format(name.trim_start_matches("csv:"), message));
         }
-        let parts = stratified(&self.labels, self.description.classes.len(), HELD_OUT_PERCENT, HELD_OUT_KEY);
+        let parts = match &self.targets {
+            Targets::Classes(classes) => {
+                stratified(classes, self.description.classes.len(), HELD_OUT_PERCENT, HELD_OUT_KEY)
+            }
+            // all of one kind
+            Targets::Numbers(numbers) => stratified(&vec![0; numbers.len()], 1, HELD_OUT_PERCENT, HELD_OUT_KEY),
+        };
         if parts.test.is_empty() {
             let name = self.description.name.trim_start_matches("csv:");
-            return Err(Error::format(name, "there are too few rows to hold any out: at least 3 of a class"));
+            return Err(Error::format(name, "there are too few rows to hold any out: at least 3 (of a class)"));
         }
         let parts = parts.map(|part| self.select(&part));
-        let scales = columns.map_or_else(|| parts.train.scales(), |columns| columns.scales.clone());
+        let scales =
+            columns.map_or_else(|| scales(&parts.train.values, self.width()), |columns| columns.scales.clone());
+        let of_targets = match &parts.train.targets {
+            Targets::Classes(_) => None,
+            Targets::Numbers(numbers) => Some(self::scales(numbers, 1)),
+        };
         Ok(parts.map(|mut part| {
             scales.standardise(&mut part.values);
             part.description.normalization = scales.clone();
+            part.description.scales.clone_from(&of_targets);
             part
         }))
     }
@@ -204,23 +273,26 @@ impl Table {
     fn select(&self, indices: &[usize]) -> Self {
         let width = self.width();
         let values = indices.iter().flat_map(|&row| &self.values[row * width..(row + 1) * width]).copied().collect();
-        let labels = indices.iter().map(|&row| self.labels[row]).collect();
-        Self { description: self.description.clone(), values, labels }
+        let targets = match &self.targets {
+            Targets::Classes(classes) => Targets::Classes(indices.iter().map(|&row| classes[row]).collect()),
+            Targets::Numbers(numbers) => Targets::Numbers(indices.iter().map(|&row| numbers[row]).collect()),
+        };
+        Self { description: self.description.clone(), values, targets }
     }
+}
 
-    /// Mean and standard deviation of each feature; 1 where it does not vary.
-    fn scales(&self) -> Normalization {
-        let rows = self.labels.len() as f64;
-        let column = |feature| self.values.iter().skip(feature).step_by(self.width()).map(|&value| f64::from(value));
-        let scales = (0..self.width()).map(|feature| {
-            let mean = column(feature).sum::<f64>() / rows;
-            let variance = column(feature).map(|value| (value - mean).powi(2)).sum::<f64>() / rows;
-            let std = variance.sqrt() as f32;
-            (mean as f32, if std > 0.0 { std } else { 1.0 })
-        });
-        let (mean, std) = scales.unzip();
-        Normalization { mean, std }
-    }
+/// Mean and standard deviation of each column of a table of this width; 1 where it does not vary.
+fn scales(values: &[f32], width: usize) -> Normalization {
+    let rows = (values.len() / width) as f64;
+    let column = |place| values.iter().skip(place).step_by(width).map(|&value| f64::from(value));
+    let scales = (0..width).map(|place| {
+        let mean = column(place).sum::<f64>() / rows;
+        let variance = column(place).map(|value| (value - mean).powi(2)).sum::<f64>() / rows;
+        let std = variance.sqrt() as f32;
+        (mean as f32, if std > 0.0 { std } else { 1.0 })
+    });
+    let (mean, std) = scales.unzip();
+    Normalization { mean, std }
 }
 
 impl Dataset for Table {
@@ -229,7 +301,10 @@ impl Dataset for Table {
     }
 
     fn len(&self) -> usize {
-        self.labels.len()
+        match &self.targets {
+            Targets::Classes(classes) => classes.len(),
+            Targets::Numbers(numbers) => numbers.len(),
+        }
     }
 
     fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
@@ -244,7 +319,10 @@ impl Dataset for Table {
             }
             other => *other = Values::F32(row.to_vec()),
         }
-        sample.target = Target::Class(self.labels[index]);
+        match &self.targets {
+            Targets::Classes(classes) => sample.target = Target::Class(classes[index]),
+            Targets::Numbers(numbers) => sample.set_numbers(&numbers[index..=index]),
+        }
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::models::Task;
 use crate::optim::{Plateau, Schedule};
 
-use super::Config;
+use super::{Config, LossName};
 
 /// A number of something, of which there is at least one.
 #[cfg(feature = "cli")]
@@ -144,6 +144,11 @@ impl Config {
     pub(crate) fn check_fits(&self, data: &Description) -> Result<()> {
         let (model, name) = (self.model, &data.name);
         match (model.entry().task, data.goal) {
+            (Task::Segment, Goal::Regress) => {
+                return wrong(format!(
+                    "model `{model}` says a class for each pixel, but `{name}` has numbers for each sample: take --model mlp"
+                ));
+            }
             (Task::Segment, Goal::Classify) => {
                 let other = if data.shape.len() == 3 { "cnn" } else { "mlp" };
                 return wrong(format!(
@@ -158,11 +163,24 @@ impl Config {
             }
             _ => {}
         }
+        match (self.loss, data.goal) {
+            (Some(loss @ LossName::CrossEntropy), Goal::Regress) => {
+                return wrong(format!("loss: {loss} is of classes, and `{name}` has numbers: take mse, mae or huber"));
+            }
+            (Some(loss @ (LossName::Mse | LossName::Mae | LossName::Huber)), Goal::Classify | Goal::Segment) => {
+                return wrong(format!("loss: {loss} is of numbers, and `{name}` has classes: omit it"));
+            }
+            _ => {}
+        }
+        if data.goal == Goal::Regress && self.label_smoothing > 0.0 {
+            return wrong(format!("label-smoothing is of classes, and `{name}` has numbers: omit it"));
+        }
         if data.shape.len() != 3 && !self.augment.is_none() {
             return wrong(format!("augment: the samples of `{name}` are not pictures: omit it"));
         }
-        if data.goal == Goal::Segment && self.augment.mixes() {
-            return wrong(format!("augment: mixup and cutmix need one class for each picture, and `{name}` has masks"));
+        if data.goal != Goal::Classify && self.augment.mixes() {
+            let has = if data.goal == Goal::Segment { "masks" } else { "numbers" };
+            return wrong(format!("augment: mixup and cutmix need one class for each picture, and `{name}` has {has}"));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Augment, DatasetName, On, OpenOptions};
+use crate::data::{Augment, DatasetName, Goal, On, OpenOptions};
 use crate::error::{Error, Result};
 use crate::matmul_precision::MatmulPrecision;
 use crate::optim::Schedule;
@@ -20,7 +20,7 @@ use super::save::SaveEvery;
 pub(crate) use check::MAX_IMAGE_SIDE;
 #[cfg(feature = "cli")]
 use check::count;
-pub use names::{ModelName, OnNan, OptimizerName, Precision};
+pub use names::{LossName, ModelName, OnNan, OptimizerName, Precision};
 #[cfg(feature = "cli")]
 pub(crate) use sections::SECTIONS;
 
@@ -64,6 +64,9 @@ pub struct Config {
     /// Samples in a training step
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = count, default_value_t = Self::default().batch_size))]
     pub batch_size: usize,
+    /// What is made small [default: cross-entropy for classes, mse for numbers]
+    #[cfg_attr(feature = "cli", arg(long, value_enum))]
+    pub loss: Option<LossName>,
     /// Learning rate [default: 0.05 for sgd, 0.002 for adam and adamw, 0.0005 to 1 for the others]
     #[cfg_attr(feature = "cli", arg(long, value_name = "RATE"))]
     pub lr: Option<f64>,
@@ -194,6 +197,7 @@ impl Default for Config {
             model: ModelName::new("cnn").expect("a model of that name"),
             epochs: 15,
             batch_size: 32,
+            loss: None,
             lr: None,
             // a slow start and a slow end: curves of different devices stay together, and the last epochs do not jump
             schedule: "onecycle".parse().expect("a schedule"),
@@ -266,6 +270,11 @@ impl Config {
     pub fn open_options(&self) -> OpenOptions {
         let any_size = self.image_size.is_some();
         OpenOptions { data_dir: self.data_dir.clone(), download: self.download, any_size, columns: None }
+    }
+
+    /// The loss of data with this goal.
+    pub(crate) fn loss_of(&self, goal: Goal) -> LossName {
+        self.loss.unwrap_or(if goal == Goal::Regress { LossName::Mse } else { LossName::CrossEntropy })
     }
 
     /// The learning rate that schedules start from.

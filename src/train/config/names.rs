@@ -134,6 +134,21 @@ impl OptimizerName {
     }
 }
 
+/// Losses by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum LossName {
+    /// Minus the logarithm of the right class's probability: of classes
+    CrossEntropy,
+    /// Squared error: of numbers
+    Mse,
+    /// Absolute error, for which outliers count less: of numbers
+    Mae,
+    /// Squared up to one standard deviation, absolute beyond (Huber 1964): of numbers
+    Huber,
+}
+
 /// What numbers are computed in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -168,4 +183,4 @@ macro_rules! display_as_in_files {
         }
     )*};
 }
-display_as_in_files!(OptimizerName, Precision, MatmulPrecision, OnNan, On);
+display_as_in_files!(OptimizerName, LossName, Precision, MatmulPrecision, OnNan, On);

@@ -6,7 +6,18 @@ pub(crate) const SECTIONS: [(&str, &[&str]); 6] = [
     ("Model", &["model", "weights", "skip-weights", "freeze", "freeze-statistics"]),
     (
         "Training",
-        &["epochs", "batch-size", "optimizer", "lr", "schedule", "momentum", "weight-decay", "accumulate", "seed"],
+        &[
+            "epochs",
+            "batch-size",
+            "loss",
+            "optimizer",
+            "lr",
+            "schedule",
+            "momentum",
+            "weight-decay",
+            "accumulate",
+            "seed",
+        ],
     ),
     (
         "Augmentation and regularisation",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crate::data::{Batch, Received};
+use crate::data::{Batch, Goal, Received};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::formats::tensorboard::GraphNode;
@@ -25,11 +25,14 @@ const MAX_VALUES: usize = 1 << 20;
 pub(in crate::train) struct Prediction {
     /// The class of each pixel, in segmentation.
     pub(in crate::train) mask: Vec<u8>,
-    /// The likeliest classes of the sample with their probabilities, likeliest first; none in segmentation.
+    /// The likeliest classes of the sample with their probabilities, likeliest first; none but in classification.
     pub(in crate::train) likeliest: Vec<(u32, f32)>,
-    /// The mean over its targets of minus the logarithm of the probability of the right class.
+    /// The numbers in their own units, in regression.
+    pub(in crate::train) numbers: Vec<f32>,
+    /// The mean over its targets of minus the logarithm of the probability of the right class, or of what numbers are
+    /// missed by as the run's loss has it.
     pub(in crate::train) loss: f32,
-    /// Part of its targets that are right.
+    /// Part of its targets that are right; 0 in regression.
     pub(in crate::train) accuracy: f32,
 }
 
@@ -52,7 +55,23 @@ impl Learner {
                 Ok::<_, Error>((self.numbers.forward(self.model(), &inputs).to_dtype(DType::F32), labels.classes))
             })
         })?;
-        if self.segments() { self.masks(&logits, &labels) } else { classes(&logits, &labels) }
+        match self.formats[0].description.goal {
+            Goal::Segment => self.masks(&logits, &labels),
+            Goal::Classify => classes(&logits, &labels),
+            Goal::Regress => self.numbers_of(&logits, &labels),
+        }
+    }
+
+    fn numbers_of(&self, said: &Tensor, numbers: &Tensor) -> Result<Vec<Prediction>> {
+        let losses = no_grad(|| self.question.loss_of_numbers(said, numbers).mean_dim(1));
+        realize(&[said, &losses].map(|tensor| tensor.node().clone()))?;
+        let (mut said, losses, width) = (said.to_vec::<f32>()?, losses.to_vec::<f32>()?, self.question.classes);
+        if let Some(scales) = &self.question.scales {
+            scales.restore(&mut said);
+        }
+        let prediction =
+            |(said, loss): (&[f32], f32)| Prediction { numbers: said.to_vec(), loss, ..Prediction::default() };
+        Ok(said.chunks_exact(width.max(1)).zip(losses).map(prediction).collect())
     }
 
     fn masks(&self, logits: &Tensor, labels: &Tensor) -> Result<Vec<Prediction>> {
@@ -64,9 +83,9 @@ impl Learner {
         let pixels = said.len() / losses.len().max(1);
         let prediction = |(row, said): (usize, &[i32])| Prediction {
             mask: said.iter().map(|&class| class as u8).collect(),
-            likeliest: Vec::new(),
             loss: losses[row] / counts[row].max(1.0),
             accuracy: right[row] / counts[row].max(1.0),
+            ..Prediction::default()
         };
         Ok(said.chunks_exact(pixels.max(1)).enumerate().map(prediction).collect())
     }
@@ -172,10 +191,10 @@ fn classes(logits: &Tensor, labels: &Tensor) -> Result<Vec<Prediction>> {
     let prediction = |(logarithms, label): (&[f32], i32)| {
         let likeliest = likeliest(logarithms, LIKELIEST);
         Prediction {
-            mask: Vec::new(),
             loss: -logarithms[label as usize],
             accuracy: likeliest.first().is_some_and(|&(class, _)| class as i32 == label).into(),
             likeliest,
+            ..Prediction::default()
         }
     };
     Ok(values.chunks_exact(count.max(1)).zip(labels).map(prediction).collect())

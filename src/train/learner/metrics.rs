@@ -11,8 +11,9 @@ use crate::error::Result;
 use crate::runtime::{Var, never_skip};
 use crate::tensor::Tensor;
 
-use super::super::scores::Confusion;
-use super::task::{Answers, Question};
+use super::super::scores::{Confusion, Tally};
+use super::numbers;
+use super::task::{Answers, Counts, Question};
 
 /// Most parts of steps that are asked for together; a single step may have more.
 const MAX_ASKED: usize = 32;
@@ -28,7 +29,7 @@ const VALUES: usize = 4;
 pub(in crate::train) struct StepResult {
     /// Mean loss over the targets that count.
     pub loss: f32,
-    /// Targets (samples, or pixels) that were classified correctly.
+    /// Targets (samples, or pixels) that were classified correctly; of numbers, what was explained of as many variances.
     pub correct: f64,
     /// Targets that count.
     pub targets: f64,
@@ -39,9 +40,9 @@ pub(in crate::train) struct StepResult {
 }
 
 impl StepResult {
-    /// The part of the targets that was classified correctly.
-    pub(in crate::train) fn accuracy(&self) -> f32 {
-        (self.correct / self.targets.max(1.0)) as f32
+    /// The part of the targets that was classified correctly, or explained.
+    pub(in crate::train) fn part(&self) -> f64 {
+        self.correct / self.targets.max(1.0)
     }
 
     /// This and a further part of the same step.
@@ -116,21 +117,24 @@ pub(super) struct Ring {
 
 /// Targets that the counts of a device hold without overflow, even if all are of one kind.
 const MAX_COUNTED: u64 = i32::MAX as u64;
+/// The same where they are counted in f32.
+const MAX_COUNTED_IN_F32: u64 = 1 << 24;
 
 /// Sums over held-out samples, on the device.
 #[derive(Clone)]
 pub(super) struct Counters {
     loss: Var,
-    confusion: Var,
-    top: Var,
+    counts: Counts<Var>,
     has_top: bool,
 }
 
 /// Sums over the held-out samples: those on the device, and what was read of it before its counts could overflow.
 pub(super) struct Evaluation {
     pub(super) counters: Counters,
+    question: Question,
     loss: f64,
-    confusion: Vec<u64>,
+    /// What [`Counts`] has first, flat.
+    counts: Vec<f64>,
     top: u64,
     /// Targets that were handed over since it was read.
     unread: u64,
@@ -142,8 +146,8 @@ pub(super) struct Evaluation {
 pub(in crate::train) struct Evaluated {
     /// Mean loss over all targets that count.
     pub loss: f64,
-    /// What was taken for what.
-    pub confusion: Confusion,
+    /// What was taken for what, or by how much numbers were missed.
+    pub tally: Tally,
     /// The part of the targets whose class is among the five likeliest, if there are more than five.
     pub top5: Option<f64>,
 }
@@ -296,33 +300,49 @@ impl Ring {
 impl Counters {
     fn new(question: &Question, device: &Device) -> Result<Self> {
         let zeros = |name, shape: &[usize], dtype| Var::state(name, &Tensor::zeros_of(shape, dtype, device));
+        let classes = question.classes;
         Ok(Self {
             loss: zeros("evaluation.loss", &[], DType::F32)?,
-            confusion: zeros("evaluation.confusion", &[question.classes; 2], DType::I32)?,
-            top: zeros("evaluation.top5", &[], DType::I32)?,
+            counts: if question.regresses() {
+                Counts::Numbers(zeros("evaluation.errors", &[numbers::SUMS, classes], DType::F32)?)
+            } else {
+                Counts::Classes {
+                    confusion: zeros("evaluation.confusion", &[classes; 2], DType::I32)?,
+                    top: zeros("evaluation.top5", &[], DType::I32)?,
+                }
+            },
             has_top: question.has_top(),
         })
     }
 
     /// Adds what a batch says, in a step that is being traced.
     pub(super) fn add(&self, answers: &Answers) {
-        self.loss.assign(&(self.loss.tensor() + &answers.loss));
-        self.confusion.assign(&(self.confusion.tensor() + &answers.confusion));
-        if self.has_top {
-            self.top.assign(&(self.top.tensor() + &answers.top));
+        let add = |sum: &Var, more: &Tensor| sum.assign(&(sum.tensor() + more));
+        add(&self.loss, &answers.loss);
+        match (&self.counts, &answers.counts) {
+            (Counts::Classes { confusion, top }, Counts::Classes { confusion: more, top: more_top }) => {
+                add(confusion, more);
+                if self.has_top {
+                    add(top, more_top);
+                }
+            }
+            (Counts::Numbers(sums), Counts::Numbers(more)) => add(sums, more),
+            _ => unreachable!("one question has answers of one kind"),
         }
     }
 }
 
 impl Evaluation {
     pub(super) fn new(question: &Question, device: &Device) -> Result<Self> {
+        let rows = if question.regresses() { numbers::SUMS } else { question.classes };
         Ok(Self {
             counters: Counters::new(question, device)?,
             loss: 0.0,
-            confusion: vec![0; question.classes * question.classes],
+            counts: vec![0.0; rows * question.classes],
             top: 0,
             unread: 0,
-            most_unread: MAX_COUNTED,
+            most_unread: if question.regresses() { MAX_COUNTED_IN_F32 } else { MAX_COUNTED },
+            question: question.clone(),
         })
     }
 
@@ -338,26 +358,43 @@ impl Evaluation {
     /// The sums since the last call; waits for the device.
     pub(super) fn take(&mut self) -> Result<Evaluated> {
         self.read()?;
-        let classes = self.counters.confusion.shape()[0];
-        let counts = std::mem::replace(&mut self.confusion, vec![0; classes * classes]);
+        let empty = vec![0.0; self.counts.len()];
+        let counts = std::mem::replace(&mut self.counts, empty);
         let (loss, top) = (std::mem::take(&mut self.loss), std::mem::take(&mut self.top));
-        let confusion = Confusion::new(classes, counts);
+        if self.question.regresses() {
+            let residuals = numbers::residuals(&counts, self.question.scales.as_ref());
+            let targets = (residuals.samples() * residuals.numbers() as u64).max(1) as f64;
+            return Ok(Evaluated { loss: loss / targets, top5: None, tally: Tally::Residuals(residuals) });
+        }
+        // below 2^53
+        let counts = counts.into_iter().map(|count| count as u64).collect();
+        let confusion = Confusion::new(self.question.classes, counts);
         let targets = confusion.total().max(1) as f64;
         let top5 = self.counters.has_top.then(|| top as f64 / targets);
-        Ok(Evaluated { loss: loss / targets, top5, confusion })
+        Ok(Evaluated { loss: loss / targets, top5, tally: Tally::Confusion(confusion) })
     }
 
     /// Adds up what the device has counted, which counts from 0 on again.
     fn read(&mut self) -> Result<()> {
-        let Counters { loss, confusion, top, .. } = &self.counters;
+        let clear = |var: &Var| var.set(&Tensor::zeros_of(var.shape().clone(), var.dtype(), var.device()));
+        let Counters { loss, counts, .. } = &self.counters;
         self.loss += f64::from(loss.tensor().item::<f32>()?);
-        self.top += u64::from(top.tensor().item::<i32>()?.unsigned_abs());
-        for (sum, count) in self.confusion.iter_mut().zip(confusion.tensor().to_vec::<i32>()?) {
-            *sum += u64::from(count.unsigned_abs());
-        }
-        for var in [loss, confusion, top] {
-            var.set(&Tensor::zeros_of(var.shape().clone(), var.dtype(), var.device()))?;
-        }
+        clear(loss)?;
+        let more: Vec<f64> = match counts {
+            Counts::Classes { confusion, top } => {
+                self.top += u64::from(top.tensor().item::<i32>()?.unsigned_abs());
+                clear(top)?;
+                let counts = confusion.tensor().to_vec::<i32>()?;
+                clear(confusion)?;
+                counts.into_iter().map(|count| f64::from(count.unsigned_abs())).collect()
+            }
+            Counts::Numbers(sums) => {
+                let values = sums.tensor().to_vec::<f32>()?;
+                clear(sums)?;
+                values.into_iter().map(f64::from).collect()
+            }
+        };
+        self.counts.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         self.unread = 0;
         Ok(())
     }

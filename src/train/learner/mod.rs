@@ -3,6 +3,7 @@
 mod average;
 mod inspect;
 mod metrics;
+mod numbers;
 mod optimizer;
 mod others;
 mod own;
@@ -28,6 +29,7 @@ use crate::timing::StageTimes;
 use crate::timing::spans::SpanLog;
 
 use super::config::{Config, OnNan, Precision};
+use super::scores::Score;
 use average::Average;
 pub(super) use inspect::{Inside, LIKELIEST, Prediction, likeliest};
 pub(super) use metrics::{Evaluated, StepResult};
@@ -110,7 +112,7 @@ impl Learner {
             OnNan::Stop => None,
             OnNan::Skip => Some(Var::state("skipped", &Tensor::scalar(0_u32, device))?),
         };
-        let question = Question::new(data, config.label_smoothing);
+        let question = Question::new(data, config);
         question.check_count(config.batch_size, data)?;
         let divisor = if others.is_empty() && config.accumulate > 1 && question.ignored().is_some() {
             Some(Var::state("divisor", &Tensor::scalar(0.0_f32, device))?)
@@ -168,6 +170,11 @@ impl Learner {
     /// True if it classifies pixels.
     pub(super) fn segments(&self) -> bool {
         self.formats[0].description.goal == Goal::Segment
+    }
+
+    /// What the part of the training targets is called that was right, or explained.
+    pub(super) fn score(&self, part: f64) -> Score {
+        self.question.score(part)
     }
 
     /// Trainable numbers in the model.
@@ -410,11 +417,12 @@ pub(super) fn model(config: &Config, data: &Description, device: &Device) -> Res
 
 #[cfg(test)]
 mod tests {
+    use super::task::Counts;
     use super::*;
     use crate::data::{Dataset as _, Last, Pipeline, digits};
     use crate::device::Fault;
     use crate::device::tests::fresh_devices;
-    use crate::train::ModelName;
+    use crate::train::{Confusion, ModelName};
 
     #[test]
     fn counts_that_would_overflow_on_the_device_are_added_up_by_the_host() {
@@ -433,8 +441,8 @@ mod tests {
                 learner.read_evaluation().expect("the device is there")
             };
             let [at_once, in_parts] = [u64::MAX, 150].map(&mut evaluate);
-            assert_eq!(at_once.confusion.total(), 359, "{device:?}");
-            assert_eq!((&at_once.confusion, at_once.top5), (&in_parts.confusion, in_parts.top5), "{device:?}");
+            assert_eq!(at_once.tally.confusion().map_or(0, Confusion::total), 359, "{device:?}");
+            assert_eq!((&at_once.tally, at_once.top5), (&in_parts.tally, in_parts.top5), "{device:?}");
             assert!((at_once.loss - in_parts.loss).abs() < 1e-6 * at_once.loss, "{device:?}");
         }
     }
@@ -442,13 +450,14 @@ mod tests {
     #[test]
     fn of_equally_likely_classes_the_first_five_are_the_likeliest() {
         let of = digits().expect("they are built in").test.description().clone();
-        let question = Question::new(&of, 0.0);
+        let question = Question::new(&of, &Config::default());
         for device in fresh_devices() {
             let labels: Vec<i32> = (0..10).collect();
             let labels = Tensor::from_slice(&labels, [10], &device).expect("small");
             let same = Tensor::zeros([10, 10], &device);
             let answers = question.answers(&same, &labels, &Tensor::ones([10], &device));
-            assert_eq!(answers.top.item::<i32>().expect("a number"), 5, "{device:?}");
+            let Counts::Classes { top, .. } = answers.counts else { panic!("classes") };
+            assert_eq!(top.item::<i32>().expect("a number"), 5, "{device:?}");
         }
     }
 
@@ -456,7 +465,7 @@ mod tests {
     fn a_batch_of_more_targets_than_are_counted_exactly_is_refused() {
         let mut large = digits().expect("they are built in").test.description().clone();
         (large.goal, large.shape) = (Goal::Segment, vec![3, 1024, 1024]);
-        let question = Question::new(&large, 0.0);
+        let question = Question::new(&large, &Config::default());
         assert!(question.check_count(16, &large).is_ok());
         let error = question.check_count(17, &large).expect_err("2^24 are counted").to_string();
         assert!(error.contains("batch-size is 17") && error.contains("image-size"), "{error}");

@@ -1,21 +1,30 @@
-//! What a model is asked: classes of samples, or of their pixels.
+//! What a model is asked: classes of samples, or of their pixels, or numbers.
 
-use crate::data::{Description, Goal, IGNORED, Labels};
+use crate::data::{Description, Goal, IGNORED, Labels, Normalization};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{CrossEntropy, Reduction, Tensor};
+
+use super::super::config::{Config, LossName};
+use super::super::scores::Score;
+use super::numbers;
 
 /// How many of the likeliest answers top-5 accuracy looks at.
 const TOP: usize = 5;
 /// Targets of a batch whose counts f32 adds exactly.
 const MAX_TARGETS: usize = 1 << 24;
 
-/// What is asked of a model, and how its logits `[rows, classes, ...]` answer targets `[rows, ...]`.
+/// What is asked of a model, and how its logits `[rows, classes, ...]` answer targets `[rows, ...]`, or what it says of
+/// numbers, `[rows, numbers]`, those.
 #[derive(Clone)]
 pub(super) struct Question {
     goal: Goal,
+    /// Of classes, or of numbers.
     pub(super) classes: usize,
+    /// What numbers were standardised by.
+    pub(super) scales: Option<Normalization>,
     label_smoothing: f64,
+    loss: LossName,
 }
 
 /// The loss of a batch, on the device.
@@ -42,20 +51,43 @@ impl Loss {
 pub(super) struct Answers {
     /// Sum of the losses of all targets that count, f32 `[]`.
     pub(super) loss: Tensor,
-    /// How often each class (row) was taken for each, i32 `[classes, classes]`.
-    pub(super) confusion: Tensor,
-    /// Targets whose class is among the five likeliest, i32 `[]`.
-    pub(super) top: Tensor,
+    pub(super) counts: Counts<Tensor>,
+}
+
+/// What is counted of answers.
+#[derive(Clone)]
+pub(super) enum Counts<T> {
+    /// How often each class (row) was taken for each, i32 `[classes, classes]`; and the targets whose class is among the
+    /// five likeliest, i32 `[]`.
+    Classes { confusion: T, top: T },
+    /// [`numbers::sums`].
+    Numbers(T),
 }
 
 impl Question {
-    pub(super) fn new(of: &Description, label_smoothing: f64) -> Self {
-        Self { goal: of.goal, classes: of.classes.len(), label_smoothing }
+    pub(super) fn new(of: &Description, config: &Config) -> Self {
+        let (goal, classes, scales) = (of.goal, of.classes.len(), of.scales.clone());
+        Self { goal, classes, scales, label_smoothing: config.label_smoothing, loss: config.loss_of(goal) }
+    }
+
+    /// True if numbers are asked for.
+    pub(super) fn regresses(&self) -> bool {
+        self.goal == Goal::Regress
+    }
+
+    /// What the part of the targets is called that [`correct`](Self::correct) counts.
+    pub(super) fn score(&self, part: f64) -> Score {
+        if self.regresses() { Score::R2(part) } else { Score::Accuracy(part) }
     }
 
     /// An error if batches of so many rows have more targets than can be counted.
     pub(super) fn check_count(&self, rows: usize, of: &Description) -> Result<()> {
-        let pixels: usize = if self.goal == Goal::Segment { of.shape[1..].iter().product() } else { 1 };
+        let pixels: usize = match self.goal {
+            Goal::Segment => of.shape[1..].iter().product(),
+            Goal::Classify => 1,
+            // sums of f32, which nobody counts by
+            Goal::Regress => return Ok(()),
+        };
         if rows.saturating_mul(pixels) <= MAX_TARGETS {
             return Ok(());
         }
@@ -73,6 +105,10 @@ impl Question {
 
     /// The loss of a batch.
     pub(super) fn loss(&self, logits: &Tensor, labels: &Labels) -> Loss {
+        if self.regresses() {
+            let said = logits.to_dtype(DType::F32);
+            return Loss { mean: numbers::loss(self.loss, &said, &labels.classes, Reduction::Mean), of_all: None };
+        }
         let options = CrossEntropy { label_smoothing: self.label_smoothing, ..self.options() };
         let loss = |options: &CrossEntropy| labels.cross_entropy(&logits.to_dtype(DType::F32), options);
         match self.ignored() {
@@ -88,8 +124,19 @@ impl Question {
         }
     }
 
-    /// How many of the targets that count the model got right, and how many there are: f32 `[]` each.
+    /// The loss of each number, `[rows, numbers]`.
+    pub(super) fn loss_of_numbers(&self, said: &Tensor, numbers: &Tensor) -> Tensor {
+        numbers::loss(self.loss, said, numbers, Reduction::None)
+    }
+
+    /// How many of the targets that count the model got right, and how many there are: f32 `[]` each. Standardised
+    /// numbers vary by 1: what is left of that beside the squared error is explained.
     pub(super) fn correct(&self, logits: &Tensor, labels: &Tensor) -> [Tensor; 2] {
+        if self.regresses() {
+            let all = Tensor::full([], labels.numel() as f32, logits.device());
+            let squared = logits.to_dtype(DType::F32).mse_loss(labels, Reduction::Sum);
+            return [&all - squared, all];
+        }
         let right = logits.argmax(1).eq(labels);
         match self.ignored() {
             None => {
@@ -117,6 +164,12 @@ impl Question {
     /// Everything evaluation wants to know of a batch whose rows count by `weights` (0 or 1, `[rows]`).
     pub(super) fn answers(&self, logits: &Tensor, labels: &Tensor, weights: &Tensor) -> Answers {
         let logits = &logits.to_dtype(DType::F32);
+        if self.regresses() {
+            let losses = self.loss_of_numbers(logits, labels);
+            let counts = weights.ne(0.0).unsqueeze(1).expand(labels.shape().clone());
+            let loss = counts.where_(losses, 0.0).sum();
+            return Answers { loss, counts: Counts::Numbers(numbers::sums(logits, labels, weights)) };
+        }
         let mut per_row = vec![1; labels.rank()];
         per_row[0] = labels.shape()[0];
         let in_use = weights.reshape(per_row).expand(labels.shape().clone()).ne(0.0);
@@ -129,12 +182,10 @@ impl Question {
         let flat = [labels.numel()];
         let said = one_hot(&logits.argmax(1).reshape(flat), self.classes);
         let of = one_hot(&counts.where_(labels, -1).reshape(flat), self.classes);
-        Answers {
-            loss: counts.where_(losses, 0.0).sum(),
-            // whole numbers up to MAX_TARGETS
-            confusion: of.t().matmul(&said).to_dtype(DType::I32),
-            top: self.top(logits, labels, &counts),
-        }
+        // whole numbers up to MAX_TARGETS
+        let confusion = of.t().matmul(&said).to_dtype(DType::I32);
+        let top = self.top(logits, labels, &counts);
+        Answers { loss: counts.where_(losses, 0.0).sum(), counts: Counts::Classes { confusion, top } }
     }
 
     fn top(&self, logits: &Tensor, labels: &Tensor, counts: &Tensor) -> Tensor {

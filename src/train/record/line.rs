@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::train::{HeldOut, MeanScores, MicroScores};
+use crate::train::{HeldOut, MeanScores, MicroScores, Score};
 
 /// What a line is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -39,9 +39,9 @@ pub struct Line {
     /// Mean loss; not a number of a step that was skipped, which JSON has as `null`.
     #[serde(deserialize_with = "number")]
     pub loss: f64,
-    /// Part of the targets that were classified correctly; not a number of an epoch whose steps were all skipped.
-    #[serde(deserialize_with = "number")]
-    pub accuracy: f64,
+    /// How good the answers were; not a number of an epoch whose steps were all skipped.
+    #[serde(flatten)]
+    pub score: Score,
     /// The learning rate.
     pub lr: f64,
     /// Seconds of training and evaluation so far.
@@ -76,6 +76,12 @@ pub struct Line {
     /// Scores in which each target counts the same.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub micro: Option<MicroScores>,
+    /// Root of the mean squared error of numbers, in their own units.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rmse: Option<f64>,
+    /// Mean absolute error of numbers, in their own units.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mae: Option<f64>,
 }
 
 /// The same of a number of less precision.

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::Normalization;
 use crate::error::{Error, Result};
 
 use super::{MemoryNeed, Start};
@@ -36,6 +37,8 @@ pub const PLAN: &str = "plan.json";
 pub const PREDICTIONS: &str = "predictions.json";
 /// What was taken for what in the last evaluation: [`Confusion`](super::Confusion).
 pub const CONFUSION: &str = "confusion.json";
+/// By how much numbers were missed in it: [`Residuals`](super::Residuals).
+pub const RESIDUALS: &str = "residuals.json";
 
 /// What a run is, as it is written when it begins.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,7 +48,7 @@ pub struct RunRecord {
     pub start: Start,
     /// What it takes of the device's memory.
     pub memory: MemoryNeed,
-    /// Names of the classes, if the data has them.
+    /// Names of the classes, if the data has them, or of the numbers that are predicted.
     pub classes: Vec<String>,
     /// What the model is given.
     pub input: InputRecord,
@@ -81,4 +84,10 @@ pub struct InputRecord {
     /// were written, and of tables without names, have none.
     #[serde(default)]
     pub columns: Vec<String>,
+    /// True if numbers are asked for, not classes.
+    #[serde(default)]
+    pub regresses: bool,
+    /// What these numbers were standardised by.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub scales: Option<Normalization>,
 }

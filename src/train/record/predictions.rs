@@ -9,7 +9,7 @@ use super::line::number_f32;
 pub struct Predictions {
     /// Training steps that the model had done.
     pub step: u64,
-    /// Names of the classes; numbers if the data has none.
+    /// Names of the classes, or of the numbers that are predicted.
     pub classes: Vec<String>,
     /// The samples, in the order of the data set.
     pub samples: Vec<Sample>,
@@ -24,15 +24,22 @@ pub struct Predictions {
 pub struct Sample {
     /// Its number in the data set.
     pub index: usize,
-    /// Its class; `None` of segmentation.
+    /// Its class; `None` but of classification.
     pub label: Option<u32>,
-    /// The likeliest classes with their probabilities, likeliest first, five at most; empty of segmentation.
+    /// The likeliest classes with their probabilities, likeliest first, five at most; empty but of classification.
     #[serde(deserialize_with = "probabilities")]
     pub likeliest: Vec<(u32, f32)>,
-    /// Its loss: minus the logarithm of the probability of its class, in segmentation the mean over its pixels.
+    /// Of regression, what its numbers are.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub numbers: Vec<f32>,
+    /// And what the model says they are.
+    #[serde(skip_serializing_if = "Vec::is_empty", default, deserialize_with = "numbers")]
+    pub said: Vec<f32>,
+    /// Its loss: minus the logarithm of the probability of its class, in segmentation the mean over its pixels; of
+    /// regression the mean over its numbers of what the run makes small.
     #[serde(deserialize_with = "number_f32")]
     pub loss: f32,
-    /// Part of its targets that the model gets right.
+    /// Part of its targets that the model gets right; 0 of regression.
     pub accuracy: f32,
 }
 
@@ -40,6 +47,12 @@ pub struct Sample {
 fn probabilities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, f32)>, D::Error> {
     let read = Vec::<(u32, Option<f32>)>::deserialize(deserializer)?;
     Ok(read.into_iter().map(|(class, probability)| (class, probability.unwrap_or(f32::NAN))).collect())
+}
+
+/// The same of a list.
+fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f32>, D::Error> {
+    let read = Vec::<Option<f32>>::deserialize(deserializer)?;
+    Ok(read.into_iter().map(|number| number.unwrap_or(f32::NAN)).collect())
 }
 
 /// A PNG file of pictures of one size, in rows.
@@ -65,11 +78,14 @@ mod tests {
             index: 3,
             label: Some(1),
             likeliest: vec![(1, f32::NAN), (0, 0.5)],
+            numbers: vec![2.0],
+            said: vec![f32::NAN],
             loss: f32::NAN,
             accuracy: 0.0,
         };
         let text = serde_json::to_string(&sample).expect("plain data");
         let read: Sample = serde_json::from_str(&text).expect("what was written");
+        assert!(read.said[0].is_nan() && read.numbers == [2.0], "{text}");
         assert!(read.loss.is_nan() && read.likeliest[0].1.is_nan() && read.likeliest[1] == (0, 0.5), "{text}");
     }
 }

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use crate::error::Result;
 use crate::train::learner::Learner;
-use crate::train::record::{CONFUSION, Line};
-use crate::train::scores::Confusion;
-use crate::train::{Control, Event, HeldOut, TestMetrics};
+use crate::train::record::{CONFUSION, Line, RESIDUALS};
+use crate::train::{
+    ClassificationScores, Control, Event, HeldOut, RegressionScores, Score, Scores, Tally, TestMetrics,
+};
 
 use super::Run;
 use super::timeline::Part;
@@ -55,14 +56,11 @@ impl Run<'_> {
         let evaluated = self.on_device(Learner::read_evaluation)?;
         let start = Instant::now();
         let test = TestMetrics::new(part, &evaluated, samples, self.trainer.learner.segments());
-        let confusion = Arc::new(evaluated.confusion);
-        let TestMetrics { loss, perplexity, accuracy, top5, mean, micro, .. } = test;
-        let (perplexity, mean, micro) = (Some(perplexity), Some(mean), Some(micro));
-        let line = Line { perplexity, top5, mean, micro, ..self.line(part.into(), loss, accuracy) };
-        self.write_down(&line)?;
-        self.write_confusion(&confusion);
+        let tally = Arc::new(evaluated.tally);
+        self.write_down(&self.judged_line(&test))?;
+        self.write_tally(&tally);
         if !mid_epoch {
-            self.trainer.rates.evaluated(loss);
+            self.trainer.rates.evaluated(test.loss);
         }
         (self.test, self.unsaved) = (Some(test), true);
         self.test_mid_epoch = mid_epoch.then_some(self.steps);
@@ -72,16 +70,32 @@ impl Run<'_> {
         self.log_took(start);
         self.predict();
         let start = Instant::now();
-        self.call_in(mid_epoch, |callback, run| callback.on_test_end(run, &test, &confusion))?;
+        self.call_in(mid_epoch, |callback, run| callback.on_test_end(run, &test, &tally))?;
         let (epoch, step) = (self.epoch + 1, self.steps as usize);
-        self.tell(Event::Evaluated { epoch, step, mid_epoch, test, confusion });
+        self.tell(Event::Evaluated { epoch, step, mid_epoch, test, tally });
         self.log_took(start);
         Ok(true)
     }
 
-    fn write_confusion(&mut self, confusion: &Confusion) {
-        let json = serde_json::to_vec(confusion).expect("plain numbers");
-        if let Err(error) = self.trainer.folder.write(CONFUSION, &json) {
+    fn judged_line(&self, test: &TestMetrics) -> Line {
+        let line = |score| self.line(test.part.into(), test.loss, score);
+        match test.scores {
+            Scores::Classification(ClassificationScores { perplexity, accuracy, top5, mean, micro, .. }) => {
+                let (perplexity, mean, micro) = (Some(perplexity), Some(mean), Some(micro));
+                Line { perplexity, top5, mean, micro, ..line(Score::Accuracy(accuracy)) }
+            }
+            Scores::Regression(RegressionScores { r2, rmse, mae }) => {
+                Line { rmse: Some(rmse), mae: Some(mae), ..line(Score::R2(r2)) }
+            }
+        }
+    }
+
+    fn write_tally(&mut self, tally: &Tally) {
+        let (file, json) = match tally {
+            Tally::Confusion(confusion) => (CONFUSION, serde_json::to_vec(confusion)),
+            Tally::Residuals(residuals) => (RESIDUALS, serde_json::to_vec(residuals)),
+        };
+        if let Err(error) = self.trainer.folder.write(file, &json.expect("plain numbers")) {
             self.tell(Event::SaveFailed { message: error.to_string() });
         }
     }

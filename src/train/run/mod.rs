@@ -356,13 +356,13 @@ impl<'a> Run<'a> {
             epoch: self.epoch + 1,
             // not a number if all steps were skipped
             loss: self.sums.loss / self.sums.targets,
-            accuracy: self.sums.correct / self.sums.targets,
+            score: self.trainer.learner.score(self.sums.correct / self.sums.targets),
             samples_per_second: self.samples_per_second(self.watch.elapsed()),
             skipped_steps,
             loss_scale,
             joules: if self.samples_before == 0 { self.energy.of_pass() } else { None },
         };
-        let line = self.line(Kind::Epoch, metrics.loss, metrics.accuracy);
+        let line = self.line(Kind::Epoch, metrics.loss, metrics.score);
         let line = Line {
             skipped_steps: Some(skipped_steps),
             loss_scale: loss_scale.map(f64::from),

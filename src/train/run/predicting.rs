@@ -57,11 +57,13 @@ impl Run<'_> {
             (Some(of), Some(sheet)) => self.draw(sheet, &said, 1).map(|said| [of, said]),
             _ => None,
         };
-        let labels = self.shown.labels();
+        let (labels, numbers) = (self.shown.labels(), self.shown.numbers());
         let sample = |(number, (index, said)): (usize, (usize, &Prediction))| Sample {
             index,
             label: labels.get(number).copied(),
             likeliest: said.likeliest.clone(),
+            numbers: numbers.get(number).cloned().unwrap_or_default(),
+            said: said.numbers.clone(),
             loss: said.loss,
             accuracy: said.accuracy,
         };

@@ -9,7 +9,7 @@ use crate::train::devices;
 use crate::train::learner::StepResult;
 use crate::train::record::{InputRecord, Kind, Line, RUN, RunRecord, RunState};
 use crate::train::trainer::Trainer;
-use crate::train::{Config, Environment, Event, Start, StepMetrics};
+use crate::train::{Config, Environment, Event, Score, Start, StepMetrics};
 
 use super::Run;
 use super::status::now_unix_ms;
@@ -42,7 +42,7 @@ impl Run<'_> {
             self.learning_rate = self.under_way.pop_front().map_or(self.learning_rate, |step| step.learning_rate);
             self.sums.add(result);
             let metrics = self.step_metrics(result, at);
-            let line = self.line(Kind::Train, result.loss.into(), result.accuracy().into());
+            let line = self.line(Kind::Train, result.loss.into(), self.trainer.learner.score(result.part()));
             self.write_down(&Line {
                 elapsed_s: metrics.elapsed_s,
                 samples_per_second: Some(metrics.samples_per_second),
@@ -110,7 +110,7 @@ impl Run<'_> {
             epoch: self.epoch + 1,
             loss: result.loss,
             learning_rate: self.learning_rate,
-            accuracy: result.accuracy(),
+            score: self.trainer.learner.score(result.part()),
             samples_per_second: self.samples_per_second(at),
             gradient_norm: result.gradient_norm,
             elapsed_s: self.seconds_before + at.as_secs_f64(),
@@ -146,8 +146,15 @@ impl Run<'_> {
         };
         let of = data.train.description().clone();
         let Normalization { mean, std } = of.normalization;
-        let (segments, columns) = (of.goal == Goal::Segment, of.columns);
-        let input = InputRecord { shape: of.shape, mean, std, segments, columns };
+        let input = InputRecord {
+            shape: of.shape,
+            mean,
+            std,
+            segments: of.goal == Goal::Segment,
+            columns: of.columns,
+            regresses: of.goal == Goal::Regress,
+            scales: of.scales,
+        };
         let begun_unix_ms = begun(folder.path());
         let record = RunRecord { start: start.clone(), memory, classes: of.classes, input, begun_unix_ms };
         let record = serde_json::to_vec(&record).expect("plain data");
@@ -165,13 +172,13 @@ impl Run<'_> {
     }
 
     /// What is said of the step under way.
-    pub(super) fn line(&self, kind: Kind, loss: f64, accuracy: f64) -> Line {
+    pub(super) fn line(&self, kind: Kind, loss: f64, score: Score) -> Line {
         Line {
             kind,
             step: self.steps,
             epoch: self.epoch + 1,
             loss,
-            accuracy,
+            score,
             lr: self.learning_rate,
             elapsed_s: self.seconds(),
             samples_per_second: (kind == Kind::Epoch).then(|| self.samples_per_second(self.watch.elapsed())),
@@ -184,6 +191,8 @@ impl Run<'_> {
             loss_scale: None,
             joules: None,
             micro: None,
+            rmse: None,
+            mae: None,
         }
     }
 

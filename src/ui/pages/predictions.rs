@@ -1,6 +1,7 @@
 //! Held-out samples with what the model says about them, what is taken for what, and pictures of one's own.
 
 mod cells;
+mod numbers;
 mod own;
 mod scores;
 mod sheets;
@@ -17,6 +18,7 @@ use crate::ui::palette;
 use crate::ui::text::Text;
 use crate::ui::window::Seen;
 
+use numbers::NumbersPage;
 use own::OwnPictures;
 use sheets::{Sheets, class_color};
 
@@ -47,6 +49,7 @@ pub(super) struct PredictionsPage {
     only_wrong: bool,
     sheets: Sheets,
     own: OwnPictures,
+    numbers: NumbersPage,
 }
 
 impl PredictionsPage {
@@ -65,10 +68,14 @@ impl PredictionsPage {
         };
         super::about_run(ui, seen, run);
         ui.horizontal_wrapped(|ui| {
+            let (each, together) = match run.regresses() {
+                true => (text.t("predicted against true"), text.t("errors")),
+                false => (text.t("confusion matrix"), text.t("classes")),
+            };
             for (view, name) in [
                 (View::Samples, text.t("samples")),
-                (View::Confusion, text.t("confusion matrix")),
-                (View::Classes, text.t("classes")),
+                (View::Confusion, each),
+                (View::Classes, together),
                 (View::Own, text.t("pictures of your own")),
             ] {
                 ui.selectable_value(&mut self.view, view, name);
@@ -76,6 +83,17 @@ impl PredictionsPage {
         });
         ui.separator();
         match self.view {
+            View::Classes if run.regresses() => numbers::errors(ui, text, run),
+            View::Samples | View::Confusion if run.regresses() => match &run.predictions {
+                Some(said) => {
+                    told_of(ui, text, run, said);
+                    match self.view {
+                        View::Samples => self.numbers.samples(ui, text, said),
+                        _ => self.numbers.chart(ui, text, said),
+                    }
+                }
+                None => super::nothing(ui, text.t("Predictions are written after the first evaluation")),
+            },
             View::Samples => match &run.predictions {
                 Some(predictions) => self.samples(ui, text, run, predictions, &mut seen.settings.mask_opacity),
                 None => super::nothing(ui, text.t("Predictions are written after the first evaluation")),
@@ -96,13 +114,7 @@ impl PredictionsPage {
         }
         let masked = said.masks.is_some();
         ui.horizontal_wrapped(|ui| {
-            let all = run.run.as_ref().map(|record| record.start.judged_samples());
-            let all = all.filter(|all| *all > said.samples.len()).unwrap_or(said.samples.len());
-            let of = [said.samples.len(), all];
-            ui.label(text.f("the first {} of {} held-out samples, after step {}", &[&of[0], &of[1], &said.step]))
-                .on_hover_text(
-                    text.t("Orders are among these; the confusion matrix and the classes count all samples"),
-                );
+            told_of(ui, text, run, said);
             ui.separator();
             for (order, name) in [
                 (Order::DataSet, text.t("in order")),
@@ -156,6 +168,15 @@ impl PredictionsPage {
             }
         });
     }
+}
+
+/// Which samples are shown, and when the model was asked.
+fn told_of(ui: &mut Ui, text: Text, run: &Recording, said: &Predictions) {
+    let all = run.run.as_ref().map(|record| record.start.judged_samples());
+    let all = all.filter(|all| *all > said.samples.len()).unwrap_or(said.samples.len());
+    let of = [said.samples.len(), all];
+    ui.label(text.f("the first {} of {} held-out samples, after step {}", &[&of[0], &of[1], &said.step]))
+        .on_hover_text(text.t("Orders are among these; what is counted is of all samples"));
 }
 
 /// The probability of what the model says.

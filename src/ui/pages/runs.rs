@@ -6,7 +6,7 @@ use egui::{Grid, Label, RichText, ScrollArea, Sense, TextEdit, Ui};
 
 use crate::runs::{Recording, natural_order};
 
-use crate::ui::numbers::duration;
+use crate::ui::numbers::{duration, score};
 use crate::ui::palette;
 use crate::ui::settings::RunOrder;
 use crate::ui::steer::state;
@@ -123,7 +123,7 @@ fn row(ui: &mut Ui, seen: &mut Seen<'_>, text: Text, run: &Recording) {
     if let Some(message) = run.status.as_ref().and_then(|status| status.message.as_ref()) {
         state.on_hover_text(message);
     }
-    ui.label(run.best().map(|best| format!("{:.2} %", 100.0 * best)).unwrap_or_default());
+    ui.label(run.best().map(|best| score(best, run.regresses())).unwrap_or_default());
     ui.label(run.least_loss().map(|loss| format!("{loss:.4}")).unwrap_or_default());
     ui.label(run.status.as_ref().map(|status| status.epoch.to_string()).unwrap_or_default());
     ui.label(run.status.as_ref().map(|status| duration(status.elapsed_s)).unwrap_or_default());

@@ -230,9 +230,12 @@ fn choice(
     label: &egui::Response,
 ) -> Option<String> {
     let mut chosen = None;
-    let shown = ComboBox::from_id_salt(key).selected_text(value).width(width).show_ui(ui, |ui| {
+    let shown_as = |name: &str| if name.is_empty() { UNKNOWN.to_owned() } else { name.to_owned() };
+    let shown = ComboBox::from_id_salt(key).selected_text(shown_as(value)).width(width).show_ui(ui, |ui| {
         for (name, help) in choices {
-            if ui.selectable_label(name == value, name).on_hover_text(text.any(help)).clicked() && name != value {
+            if ui.selectable_label(name == value, shown_as(name)).on_hover_text(text.any(help)).clicked()
+                && name != value
+            {
                 chosen = Some(name.clone());
             }
         }

@@ -1,5 +1,6 @@
 //! Whole training runs through the library: what their settings do.
 
+mod numbers;
 mod odd_data;
 mod saving;
 mod steering;
@@ -79,10 +80,8 @@ struct Rows(Description, Option<usize>);
 
 impl Rows {
     fn new(bad: Option<usize>) -> Arc<Self> {
-        let classes = vec!["below".into(), "above".into()];
-        let (name, shape, normalization) = ("rows".into(), vec![4], Normalization::default());
-        let (goal, columns) = (Goal::Classify, Vec::new());
-        Arc::new(Self(Description { name, goal, classes, shape, normalization, columns }, bad))
+        let classes = ["below", "above"].map(str::to_owned);
+        Arc::new(Self(Description::new("rows", Goal::Classify, classes, [4]), bad))
     }
 }
 
@@ -149,7 +148,7 @@ fn mixed_precision_learns_as_well() {
         let config = Config { epochs: 4, precision: Precision::F16, ..settings(&device, out.path()) };
         let (summary, events) = run(config.clone());
         let full = run(Config { precision: Precision::F32, ..config });
-        let [mixed, full] = [&summary, &full.0].map(|summary| summary.test.expect("an evaluation").accuracy);
+        let [mixed, full] = [&summary, &full.0].map(|summary| summary.test.expect("an evaluation").score());
         assert!(mixed > full - 0.02, "{device:?}: {mixed} and {full}");
         let last =
             events.iter().rev().find_map(|event| if let Event::Epoch(epoch) = event { Some(*epoch) } else { None });
@@ -169,7 +168,7 @@ fn an_average_that_forgets_at_once_is_the_model() {
         let slow = run(Config { ema: Some(0.99), ..settings(&device, out.path()) }).0;
         assert_eq!(weights(&plain), weights(&forgetful), "{device:?}");
         assert_ne!(weights(&plain), weights(&slow), "{device:?}");
-        assert!(slow.test.is_some_and(|test| test.accuracy > 0.7), "{slow:?}");
+        assert!(slow.test.is_some_and(|test| test.score() > 0.7), "{slow:?}");
     }
 }
 
@@ -234,7 +233,7 @@ fn an_order_that_is_random_already_is_left_as_it_is() {
     for train_part in [plain().interleave(2, 4).shuffle_buffer(8), plain().weighted(&weights)] {
         let data = Split::new(train_part, plain());
         let summary = train(Trainer::with_data(config.clone(), data).expect("good settings")).0;
-        assert_eq!((summary.steps, summary.test.map(|test| test.accuracy)), (15, Some(1.0)));
+        assert_eq!((summary.steps, summary.test.map(|test| test.score())), (15, Some(1.0)));
     }
 }
 
@@ -265,7 +264,8 @@ fn pixels_are_learned_and_counted_one_by_one() {
         let losses = losses(&events);
         assert!(losses.last() < losses.first(), "{device:?}: {losses:?}");
         let test = summary.test.expect("an evaluation");
-        assert!(test.by_iou && test.score() == test.mean.iou, "{test:?}");
+        let scores = test.classification().expect("classes of pixels");
+        assert!(scores.by_iou && test.score() == scores.mean.iou, "{test:?}");
 
         // the same count by hand, from the model's answers to each picture
         let judged =
@@ -286,17 +286,20 @@ fn pixels_are_learned_and_counted_one_by_one() {
                 counts[usize::from(is) * of.classes.len() + said as usize] += 1_u64;
             }
         }
+        let counted = judged.tally.confusion().expect("classes of pixels");
         let by_hand = Confusion::new(of.classes.len(), counts);
-        assert_eq!(by_hand.total(), judged.confusion.total(), "{device:?}");
+        assert_eq!(by_hand.total(), counted.total(), "{device:?}");
         // logits of a batch and of one picture are added up in other orders: a pixel on the edge may go either way
         let classes = of.classes.len();
         let differing: u64 = (0..classes * classes)
-            .map(|at| {
-                by_hand.count(at / classes, at % classes).abs_diff(judged.confusion.count(at / classes, at % classes))
-            })
+            .map(|at| by_hand.count(at / classes, at % classes).abs_diff(counted.count(at / classes, at % classes)))
             .sum();
-        assert!(differing <= 8, "{device:?}: {by_hand:?} and {:?}", judged.confusion);
-        assert_eq!(judged.test.correct, test.correct, "{device:?}: what training said");
+        assert!(differing <= 8, "{device:?}: {by_hand:?} and {:?}", counted);
+        assert_eq!(
+            judged.test.classification().map(|scores| scores.correct),
+            Some(scores.correct),
+            "{device:?}: what training said"
+        );
     }
 }
 

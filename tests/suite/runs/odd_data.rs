@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use brasa::data::{Dataset, Description, Goal, IGNORED, Normalization, Pipeline, Sample, Split, Target, Values};
+use brasa::data::{Dataset, Description, Goal, IGNORED, Pipeline, Sample, Split, Target, Values};
 use brasa::train::record::Kind;
 use brasa::train::{Config, Control, Event, ModelName, OnNan, OptimizerName, Precision, Trainer};
 use brasa::{Device, Error, Result};
@@ -31,7 +31,7 @@ fn a_step_that_is_not_finite_ends_the_run_or_is_skipped() {
         }
         let skipped = |event: &Event| if let Event::Epoch(epoch) = event { Some(epoch.skipped_steps) } else { None };
         assert_eq!(events.iter().filter_map(skipped).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
-        assert_eq!(summary.test.map(|test| test.accuracy), Some(1.0), "{device:?}: the others taught it");
+        assert_eq!(summary.test.map(|test| test.score()), Some(1.0), "{device:?}: the others taught it");
     }
 }
 
@@ -151,12 +151,12 @@ fn a_pass_of_skipped_steps_has_no_loss() {
     assert_eq!(summary.skipped_steps, 2);
     let epoch = |event: &Event| if let Event::Epoch(epoch) = event { Some(*epoch) } else { None };
     let epoch = events.iter().find_map(epoch).expect("a pass");
-    assert!(epoch.loss.is_nan() && epoch.accuracy.is_nan(), "{epoch:?}");
+    assert!(epoch.loss.is_nan() && epoch.score.value().is_nan(), "{epoch:?}");
     let text = std::fs::read_to_string(summary.folder.join("metrics.jsonl")).expect("written");
     let line = text.lines().find(|line| line.contains(r#""kind":"epoch""#)).expect("a pass");
     assert!(line.contains(r#""loss":null,"accuracy":null"#), "{line}");
     let of_pass = lines(&summary.folder).into_iter().find(|line| line.kind == Kind::Epoch).expect("a pass");
-    assert!(of_pass.loss.is_nan() && of_pass.accuracy.is_nan());
+    assert!(of_pass.loss.is_nan() && of_pass.score.value().is_nan());
 }
 
 #[test]
@@ -232,10 +232,8 @@ impl Sparse {
     const SIDE: usize = 16;
 
     fn pipeline() -> Pipeline {
-        let (classes, shape) = (vec!["left".into(), "right".into()], vec![1, Self::SIDE, Self::SIDE]);
-        let (name, goal, normalization) = ("sparse".into(), Goal::Segment, Normalization::default());
-        let description = Description { name, goal, classes, shape, normalization, columns: Vec::new() };
-        Pipeline::new(Arc::new(Self(description)))
+        let classes = ["left", "right"].map(str::to_owned);
+        Pipeline::new(Arc::new(Self(Description::new("sparse", Goal::Segment, classes, [1, Self::SIDE, Self::SIDE]))))
     }
 }
 

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use brasa::train::record::{self, Kind, Line, RunState, Status};
 use brasa::train::{
-    Callback, Config, Confusion, Context, Control, EpochMetrics, Event, Start, StepMetrics, Summary, TestMetrics,
-    Trainer,
+    Callback, Config, Context, Control, EpochMetrics, Event, Start, StepMetrics, Summary, Tally, TestMetrics, Trainer,
 };
 use brasa::{Device, Result};
 
@@ -54,7 +53,7 @@ impl Callback for Diary {
     fn on_test_batch_end(&mut self, _run: &mut Context<'_>, batch: usize) -> Result<()> {
         if batch >= 5 { self.note(format!("batch {batch}")) } else { Ok(()) }
     }
-    fn on_test_end(&mut self, run: &mut Context<'_>, _test: &TestMetrics, _confusion: &Confusion) -> Result<()> {
+    fn on_test_end(&mut self, run: &mut Context<'_>, _test: &TestMetrics, _tally: &Tally) -> Result<()> {
         run.stop("the diary is full");
         self.note("test")
     }
@@ -213,7 +212,7 @@ fn a_run_that_pauses_saves_and_evaluates_learns_the_same_bits() {
         assert!(order.is_sorted(), "{order:?}");
         let (plain, paused) = (lines(&undisturbed.folder), lines(&disturbed.folder));
         let steps = |lines: &[Line]| -> Vec<_> {
-            let timeless = |line: &Line| (line.step, line.loss, line.accuracy, line.lr, line.gradient_norm);
+            let timeless = |line: &Line| (line.step, line.loss, line.score, line.lr, line.gradient_norm);
             lines.iter().filter(|line| line.kind != Kind::Test).map(timeless).collect()
         };
         assert_eq!(steps(&plain), steps(&paused));
@@ -248,7 +247,7 @@ fn a_run_that_is_stopped_in_an_evaluation_begins_it_anew() {
             ..settings(&device, out.path())
         };
         let told = |run: &Summary| -> Vec<_> {
-            lines(&run.folder).iter().map(|line| (line.kind, line.step, line.loss, line.accuracy, line.lr)).collect()
+            lines(&run.folder).iter().map(|line| (line.kind, line.step, line.loss, line.score, line.lr)).collect()
         };
         let whole = run(config("whole")).0;
         for epoch in [1, 2] {

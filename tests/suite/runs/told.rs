@@ -61,7 +61,10 @@ fn a_run_writes_what_it_is_and_how_it_goes() {
         // results of several steps are read at once, and each step has its own time
         let times: Vec<f64> = of(Kind::Train).map(|line| line.elapsed_s).collect();
         assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
-        assert_eq!(of(Kind::Test).next_back().and_then(|line| line.mean), summary.test.map(|test| test.mean));
+        assert_eq!(
+            of(Kind::Test).next_back().and_then(|line| line.mean),
+            summary.test.and_then(|test| Some(test.classification()?.mean))
+        );
         let status: Status = file(&summary.folder, record::STATUS);
         assert_eq!((status.state, status.step, status.epoch), (RunState::Completed, 46, 2));
         assert_eq!(status.process, std::process::id());
@@ -181,7 +184,7 @@ fn what_the_model_says_about_the_first_samples_is_what_evaluation_says() {
     let test = summary.test.expect("an evaluation");
     assert_eq!((said.samples.len(), said.classes.len(), said.step), (150, 10, 20));
     let right = said.samples.iter().filter(|sample| sample.accuracy == 1.0).count();
-    assert_eq!(right as u64, test.correct);
+    assert_eq!(Some(right as u64), test.classification().map(|scores| scores.correct));
     let loss = said.samples.iter().map(|sample| f64::from(sample.loss)).sum::<f64>() / 150.0;
     assert!((loss - test.loss).abs() < 1e-4, "{loss} {test:?}");
     let predictor = Predictor::open(&summary.folder, Some("cpu")).expect("weights");

@@ -111,8 +111,7 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
     })?;
     let normalization = of_photographs(shape[0]);
     let name = format!("folder:{}", path.display());
-    let (goal, columns) = (Goal::Classify, Vec::new());
-    let description = Description { name, goal, classes, shape, normalization, columns };
+    let description = Description { normalization, ..Description::new(name, Goal::Classify, classes, shape) };
     Ok(parts.map(|pictures| ClassFolders { description: description.clone(), pictures }))
 }
 

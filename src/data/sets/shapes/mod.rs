@@ -88,14 +88,11 @@ impl Shapes {
     /// Both parts. No picture is in both.
     pub fn split(options: ShapesOptions) -> Split<Self> {
         let ShapesOptions { n, size, seed } = options;
+        let classes = ["shape", "background", "border"].map(str::to_owned);
         let description = Description {
-            name: format!("shapes{options}"),
-            goal: Goal::Segment,
-            classes: ["shape", "background", "border"].map(str::to_owned).into(),
-            shape: vec![3, size, size],
             // of 200 pictures, rounded
             normalization: Normalization { mean: vec![127.5], std: vec![64.0] },
-            columns: Vec::new(),
+            ..Description::new(format!("shapes{options}"), Goal::Segment, classes, [3, size, size])
         };
         let part = |part, len| Self { description: description.clone(), seed, part, len };
         Split::new(part(0, n), part(1, (n / 5).max(1)))

@@ -40,9 +40,15 @@ fn a_table_with_names_is_read_split_and_standardised() {
     }
 }
 
+/// Classes in this column.
+fn of(label: Option<&str>) -> TableTarget {
+    TableTarget::Class(label.map(str::to_owned))
+}
+
 #[test]
 fn names_are_found_and_numbers_sorted_as_numbers() {
-    let read = |text: &str| parse_csv(Path::new("t.csv"), text.as_bytes(), None).expect("a good table");
+    let read =
+        |text: &str| parse_csv(Path::new("t.csv"), text.as_bytes(), &TableTarget::Class(None)).expect("a good table");
     let table = read("1,2,10\n3,4,9\n5,6,9\n");
     assert_eq!((table.len(), table.description().classes.as_slice()), (3, &["9".to_owned(), "10".to_owned()][..]));
     assert_eq!(table.labels(), [1, 0, 0]);
@@ -58,7 +64,7 @@ fn names_are_found_and_numbers_sorted_as_numbers() {
 #[test]
 fn columns_may_be_separated_otherwise_and_classes_be_anywhere() {
     let read = |text: &str, label: Option<&str>| {
-        parse_csv(Path::new("t.csv"), text.as_bytes(), label).unwrap_or_else(|error| panic!("{text}: {error}"))
+        parse_csv(Path::new("t.csv"), text.as_bytes(), &of(label)).unwrap_or_else(|error| panic!("{text}: {error}"))
     };
     let plain = read("a,b,kind\n1,2,x\n3,4,y\n5,6,x\n", None);
     assert_eq!(plain.description().columns, ["a", "b"]);
@@ -128,7 +134,7 @@ fn columns_of_another_table_are_found_by_their_names() {
 #[test]
 fn mistakes_are_told_with_their_line() {
     let refuse = |text: &str, label: Option<&str>, words: &[&str]| {
-        let error = parse_csv(Path::new("t.csv"), text.as_bytes(), label).expect_err("should be refused");
+        let error = parse_csv(Path::new("t.csv"), text.as_bytes(), &of(label)).expect_err("should be refused");
         says(&error.to_string(), &["t.csv"]);
         says(&error.to_string(), words);
     };
@@ -160,4 +166,53 @@ fn mistakes_are_told_with_their_line() {
         &["small.csv", "too few rows"],
     );
     says(&refused("csv:/nowhere.csv", place.path()), &["/nowhere.csv"]);
+}
+
+#[test]
+fn a_column_of_numbers_may_be_what_is_asked_for() {
+    let place = temporary();
+    let file = place.path().join("houses.csv");
+    let lines: String = (0..50).map(|row| format!("{row},{},{}\n", 1_000 + 10 * row, row % 7)).collect();
+    write(&file, ("area,price,rooms\n".to_owned() + &lines).as_bytes());
+    let data = opened(&format!("csv:{},target=price", text(file.clone())), place.path());
+    let of = data.train.description();
+    assert_eq!((of.goal, &of.classes[..]), (Goal::Regress, &["price".to_owned()][..]));
+    assert_eq!(of.columns, ["area", "rooms"]);
+    assert_eq!((data.train.len(), data.test.len()), (40, 10));
+    let prices = |part: &dyn Dataset| -> Vec<f32> {
+        let price = |index| match sample(part, index).target {
+            Target::Numbers(numbers) => numbers[0],
+            other => panic!("{other:?}"),
+        };
+        (0..part.len()).map(price).collect()
+    };
+    let train = prices(&*data.train);
+    let mut all = [train.clone(), prices(&*data.test)].concat();
+    all.sort_by(f32::total_cmp);
+    assert_eq!(all, (0..50).map(|row| (1_000 + 10 * row) as f32).collect::<Vec<_>>(), "in their own unit");
+    // of the training part
+    let scales = of.scales.as_ref().expect("of numbers");
+    let mean = train.iter().map(|&price| f64::from(price)).sum::<f64>() / 40.0;
+    let variance = train.iter().map(|&price| (f64::from(price) - mean).powi(2)).sum::<f64>() / 40.0;
+    assert!((f64::from(scales.mean[0]) - mean).abs() < 1e-3, "{scales:?}");
+    assert!((f64::from(scales.std[0]) - variance.sqrt()).abs() < 1e-3, "{scales:?}");
+    assert_eq!(data.test.description().scales.as_ref(), Some(scales));
+
+    let number = |column: &str| TableTarget::Number(column.into());
+    let read = |text: &str, column| parse_csv(Path::new("t.csv"), text.as_bytes(), &number(column));
+    let unnamed = read("1,2.5,3\n4,5.5,6\n", "2").expect("a table");
+    assert_eq!((&unnamed.description().classes[..], unnamed.numbers()), (&["number".to_owned()][..], &[2.5, 5.5][..]));
+    assert!(unnamed.labels().is_empty() && unnamed.len() == 2);
+    for (text, words) in [
+        ("a,b\n1,x\n", "column 2 is `x` instead of a number"),
+        ("a,b\n1,\n", "column 2 is `` instead of a number"),
+        ("a,b\n1,inf\n", "column 2 is `inf` instead of a number"),
+        ("a,b\n", "no row"),
+        ("b\n1\n", "features and a number to predict"),
+    ] {
+        let error = read(text, "b").expect_err("should be refused").to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let error = read("1,2\n3,4\n", "price").expect_err("no such column").to_string();
+    assert!(error.contains("`,target=2` is the last"), "{error}");
 }

@@ -13,7 +13,8 @@ pub(super) struct Family {
 }
 
 /// What people look at first, in this order; the rest follows by name.
-const FIRST: [&str; 6] = ["loss", "accuracy", "learning_rate", "gradient_norm", "samples_per_second", "memory_bytes"];
+const FIRST: [&str; 7] =
+    ["loss", "accuracy", "r2", "learning_rate", "gradient_norm", "samples_per_second", "memory_bytes"];
 
 /// The charts for the curves of these runs whose names contain `filter`.
 pub(super) fn families(runs: &[&Recording], filter: &str) -> Vec<Family> {

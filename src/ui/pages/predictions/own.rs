@@ -11,6 +11,7 @@ use crate::runs::Recording;
 use crate::train::{PredictedPicture, Predictor};
 
 use crate::ui::later::{caught, no_thread};
+use crate::ui::numbers::number;
 use crate::ui::palette;
 use crate::ui::path_field::PathField;
 use crate::ui::progress::progress;
@@ -165,6 +166,11 @@ impl Shown {
             ui.painter().image(textures[0].id(), place, whole, Color32::WHITE);
             ui.painter().image(textures[1].id(), place, whole, Color32::WHITE.gamma_multiply(opacity));
             Grid::new(("own", &self.path)).num_columns(3).show(ui, |ui| {
+                for (name, &value) in classes.iter().zip(&predicted.prediction.numbers) {
+                    ui.label(name);
+                    ui.monospace(number(value.into(), value.into()));
+                    ui.end_row();
+                }
                 for (class, part) in &predicted.prediction.likeliest {
                     ui.label(class_name(classes, *class));
                     progress(ui, *part, 160.0, ui.visuals().selection.bg_fill)

@@ -1,4 +1,4 @@
-//! How good a model is, from one table: how often each class was taken for each.
+//! How good answers are that are classes, from one table: how often each was taken for each.
 
 use serde::{Deserialize, Serialize};
 
