@@ -227,7 +227,7 @@ pub fn all() -> Vec<&'static Entry> {
 ///     ..Config::default()
 /// };
 /// let summary = Trainer::new(config)?.run(&Control::default(), &mut |_| {})?;
-/// assert!(summary.test.unwrap().accuracy > 0.7);
+/// assert!(summary.test.unwrap().score() > 0.7);
 /// # Ok(())
 /// # }
 /// ```

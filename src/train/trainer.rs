@@ -36,7 +36,7 @@ use super::{Config, Control, Environment, Event, HeldOut, MemoryNeed, Summary, T
 /// let mut accuracy = 0.0;
 /// let summary = Trainer::new(config)?.run(&Control::default(), &mut |event| {
 ///     if let Event::Evaluated { test, .. } = event {
-///         accuracy = test.accuracy;
+///         accuracy = test.score();
 ///     }
 /// })?;
 /// assert!(accuracy > 0.5 && summary.folder.join("model.safetensors").exists());
