@@ -29,7 +29,7 @@ pub(super) struct EvalArgs {
     /// Weights to judge [default: those of the run's best evaluation, or its last ones]
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Other data to judge by, with the same classes, in the size and the levels of those learned from
+    /// Other data to judge by, with the same classes or numbers, in the size and the levels of those learned from
     #[arg(long, value_name = "DATA")]
     dataset: Option<DatasetName>,
     /// Where to compute: best, cpu, gpu, gpu:N or part of a name (see `brasa devices`) [default: the device of the run]
@@ -141,7 +141,7 @@ fn per_number(names: &[String], residuals: &Residuals) -> String {
     let header = ["number", "R²", "RMSE", "MAE", "mean error"].map(str::to_owned).to_vec();
     let row = |(number, name): (usize, &String)| {
         let scores = residuals.number(number);
-        let errors = [scores.rmse, scores.mae, residuals.bias(number)].map(digits);
+        let errors = [scores.rmse, scores.mae, residuals.mean_error(number)].map(digits);
         [name.clone(), format!("{:.4}", scores.r2)].into_iter().chain(errors).collect()
     };
     let rows: Vec<Vec<String>> = std::iter::once(header).chain(names.iter().enumerate().map(row)).collect();

@@ -150,6 +150,8 @@ pub(super) fn digits(number: f64) -> String {
 pub(super) fn score(score: Score) -> String {
     match score {
         Score::Accuracy(part) => percent(part),
+        // one that diverges has too many digits
+        Score::R2(part) if part < -99.0 => format!("R² {part:.1e}"),
         Score::R2(part) => format!("R² {part:.4}"),
     }
 }

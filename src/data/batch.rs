@@ -82,8 +82,9 @@ impl Batch {
     }
 
     /// Inputs, targets and weights as they are uploaded: the inputs as they are, classes as i32 `[rows]`, masks as u8
-    /// `[rows, height, width]` or numbers as f32 `[rows, numbers]`, and the weights as f32 `[rows]`. Behind them, of mixed targets, the second classes as
-    /// i32 `[rows]` and the shares as f32 `[rows]`; then the parameters of the augmentation, if there are any, as f32.
+    /// `[rows, height, width]` or numbers as f32 `[rows, numbers]`, and the weights as f32 `[rows]`. Behind them, of mixed
+    /// targets, the second classes as i32 `[rows]` and the shares as f32 `[rows]`; then the parameters of the augmentation,
+    /// if there are any, as f32.
     ///
     /// [`Format::receive`](super::Format::receive) takes them in on the device.
     pub fn uploads(&self) -> Vec<Upload<'_>> {

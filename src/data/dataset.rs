@@ -118,13 +118,14 @@ pub struct Description {
     /// Names of a table's features, in their order; none of pictures, and of a table that does not tell them.
     pub columns: Vec<String>,
     /// Of regression: mean and standard deviation of each number over the training part. Models learn `(number - mean) /
-    /// std`, and what they say is told in the numbers' own units.
+    /// std`, and what they say is told in the numbers' own units. Where it is `None`, the trainer reads the training part
+    /// once to measure them; a loop of one's own gets the numbers as they are.
     pub scales: Option<Normalization>,
 }
 
 impl Description {
     /// Of a data set of this name: what is to be learned, the names of the classes or numbers, and the shape of each
-    /// input. Bytes from 0 to 255 become 0 to 1, numbers are learned as they are, and columns have no names.
+    /// input. Bytes from 0 to 255 become 0 to 1, columns have no names, and numbers no scales.
     ///
     /// ```
     /// use brasa::data::{Description, Goal, Normalization};

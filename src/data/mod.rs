@@ -38,7 +38,6 @@ pub use permutation::Permutation;
 pub use pipeline::{Format, Labels, Last, On, Pipeline, Received, Resize, State};
 pub use random::Random;
 pub use sample::{IGNORED, Sample, Target, Values};
-pub(crate) use sets::absolute;
 #[cfg(feature = "ui")]
 pub(crate) use sets::known_forms;
 pub use sets::{
@@ -48,4 +47,5 @@ pub use sets::{
 };
 #[cfg(feature = "cli")]
 pub(crate) use sets::{FORMS, feature, find, has_names, missing, separator};
+pub(crate) use sets::{UNNAMED, absolute};
 pub use subset::Subset;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Result;
 
 use super::permutation::hash;
-use super::{Dataset, Description, Permutation, Sample, Split, Target};
+use super::{Dataset, Description, Goal, Permutation, Sample, Split, Target};
 
 /// Chooses what is held out to validate with. Fixed: runs that differ in their `--seed` are judged by the same samples.
 const VALIDATION_KEY: u64 = 2004;
@@ -58,10 +58,12 @@ impl Subset {
     /// If a sample cannot be read.
     ///
     /// # Panics
-    /// If there is no class of one of these names.
+    /// If there is no class of one of these names, or samples have none.
     #[track_caller]
     pub fn of_classes<S: AsRef<str>>(data: Arc<dyn Dataset>, classes: &[S]) -> Result<Self> {
         let mut description = data.description().clone();
+        let classifies = description.goal == Goal::Classify;
+        assert!(classifies, "Subset: the samples of {} have no class of their own", description.name);
         let mut numbers = vec![None; description.classes.len()];
         for (number, name) in classes.iter().map(AsRef::as_ref).enumerate() {
             let known = description.classes.iter().position(|class| class == name);

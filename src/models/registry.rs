@@ -17,7 +17,7 @@ use super::{
 pub struct ModelSpec {
     /// Shape of one sample: `[channels, height, width]` for images, `[sequence]` for token numbers.
     pub input: Vec<usize>,
-    /// Number of classes, or of different tokens.
+    /// Number of classes, of numbers to predict, or of different tokens.
     pub classes: usize,
     /// Seed of the first weights.
     pub seed: u64,
@@ -189,8 +189,8 @@ pub fn all() -> Vec<&'static Entry> {
 /// resumes its runs and predicts with what they saved. Other processes, `brasa view` among them, see its runs; what has
 /// to make the model, such as `brasa infer`, needs a program that adds it.
 ///
-/// `make` gets what the data ask for and gives a model from samples `[batch, input...]` to logits `[batch, classes]`
-/// ([`Task::Classify`]) or `[batch, classes, height, width]` ([`Task::Segment`]).
+/// `make` gets what the data ask for and gives a model from samples `[batch, input...]` to logits `[batch, classes]`, or
+/// numbers where the data have some ([`Task::Classify`]), or `[batch, classes, height, width]` ([`Task::Segment`]).
 ///
 /// ```
 /// use brasa::data::digits;

@@ -102,9 +102,9 @@ pub(super) fn predictions(bytes: &[u8]) -> Result<Predictions, String> {
     for (place, sample) in predictions.samples.iter().enumerate() {
         let known = sample.label.is_none_or(is_class) && sample.likeliest.iter().all(|&(class, _)| is_class(class));
         check(known, || format!("sample {place} has a class that is none of the {classes}"))?;
-        let count = sample.numbers.len();
-        check(count == sample.said.len() && [0, classes].contains(&count), || {
-            format!("sample {place} has {count} numbers and {} that were said, of {classes}", sample.said.len())
+        let count = sample.target.len();
+        check(count == sample.predicted.len() && [0, classes].contains(&count), || {
+            format!("sample {place} has {count} numbers and {} predicted ones, of {classes}", sample.predicted.len())
         })?;
     }
     predictions.pictures.iter().chain(predictions.masks.iter().flatten()).try_for_each(sheet)?;

@@ -105,6 +105,16 @@ pub(crate) fn readable(node: &Node) -> Result<()> {
 
 fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let _exclusive = device.exclusive();
+    let mut kept = false;
+    match compute(device, nodes, Some(&mut kept)) {
+        // what is kept has no memory in common with others
+        Err(Error::OutOfMemory { .. }) if kept => compute(device, nodes, None),
+        done => done,
+    }
+}
+
+/// Computes `nodes`, and beside them, where `kept` can be told so, what is worth it.
+fn compute(device: &Device, nodes: &[&NodeRef], kept: Option<&mut bool>) -> Result<()> {
     let mut tracer = Tracer::default();
     let numbers = nodes.iter().map(|node| tracer.add(node)).collect::<Result<SmallVec<[usize; 4]>>>()?;
     tracer.program.check_sizes()?;
@@ -119,10 +129,10 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     for (node, number) in nodes.iter().zip(numbers) {
         results.push((node, number, alloc(node)?));
     }
-    for (node, number) in worth_keeping(&tracer, nodes) {
-        // without it, it is computed once more
-        if let Ok(storage) = alloc(node) {
-            results.push((node, number, storage));
+    if let Some(kept) = kept {
+        for (node, number) in worth_keeping(&tracer, nodes) {
+            *kept = true;
+            results.push((node, number, alloc(node)?));
         }
     }
     for (node, number, storage) in &results {
@@ -144,8 +154,8 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
 
 /// Of what is traced for `roots`, values beside those that are kept, because they were computed once before on the way
 /// to others, and would be again: the state that a loop carries on from round to round, of which another value is read
-/// each time. Only what no gradient passes through, as other values may be many; and nothing larger than what is in
-/// memory anyway, as it may never have been all at once.
+/// each time. Only what no gradient passes through, as other values may be many; and together no more than the largest
+/// that is in memory anyway, as they may never have been there all at once.
 fn worth_keeping<'a>(tracer: &Tracer, roots: &[&'a NodeRef]) -> SmallVec<[(&'a NodeRef, usize); 4]> {
     let again = tracer.computed_again();
     if again.is_empty() {
@@ -153,7 +163,7 @@ fn worth_keeping<'a>(tracer: &Tracer, roots: &[&'a NodeRef]) -> SmallVec<[(&'a N
     }
     let bytes = |node: &Node| node.shape.bytes(node.dtype);
     let in_memory = tracer.storages.iter().map(Storage::bytes).chain(roots.iter().map(|root| bytes(root)));
-    let most = in_memory.max().unwrap_or(0);
+    let mut room = in_memory.max().unwrap_or(0);
     let mut kept = SmallVec::new();
     let (mut seen, mut stack) = (FxHashSet::default(), roots.to_vec());
     while let Some(node) = stack.pop() {
@@ -165,9 +175,10 @@ fn worth_keeping<'a>(tracer: &Tracer, roots: &[&'a NodeRef]) -> SmallVec<[(&'a N
         if let Some(number) = number
             && stops_gradient(node)
             && !node.inputs.is_empty()
-            && bytes(node) <= most
+            && bytes(node) <= room
             && !is_root()
         {
+            room -= bytes(node);
             kept.push((node, number));
         }
         stack.extend(&node.inputs);
@@ -225,19 +236,13 @@ pub(crate) fn limit_waiting(node: &NodeRef) {
     if node.waiting() < MAX_WAITING || !node.waiting().is_multiple_of(MAX_WAITING / 4) || trace::is_tracing() {
         return;
     }
-    let mut depths = Depths::below(node);
-    if let Some(cut) = depths.cut.take() {
-        put_off(realize(std::slice::from_ref(&cut)));
-        depths = Depths::below(node);
+    let depths = Depths::below(node, None);
+    // others that are as deep may have had computed what is below it, too
+    if depths.of(node) < MAX_WAITING {
+        return;
     }
-    // others that are as deep may have had the same below them computed
-    if depths.of(node) >= MAX_WAITING {
-        put_off(realize(std::slice::from_ref(node)));
-    }
-}
-
-fn put_off(evaluated: Result<()>) {
-    if let Err(error) = evaluated {
+    let cut = depths.cut.filter(|cut| Depths::below(node, Some(cut.id)).of(node) < MAX_WAITING / 2);
+    if let Err(error) = realize(std::slice::from_ref(cut.as_ref().unwrap_or(node))) {
         tracing::debug!("evaluation of a long graph put off: {error}");
     }
 }
@@ -251,11 +256,12 @@ struct Depths {
 }
 
 impl Depths {
-    fn below(root: &NodeRef) -> Self {
+    /// As if the node `known` had a value.
+    fn below(root: &NodeRef, known: Option<u64>) -> Self {
         let mut this = Self { by_node: FxHashMap::default(), cut: None };
         let (mut stack, mut deepest) = (vec![(root, false)], 0);
         while let Some((node, inputs_done)) = stack.pop() {
-            if node.value().is_some() || this.by_node.contains_key(&node.id) {
+            if node.value().is_some() || Some(node.id) == known || this.by_node.contains_key(&node.id) {
                 continue;
             }
             if !inputs_done {

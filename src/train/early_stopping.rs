@@ -9,8 +9,8 @@ use crate::nn::{LoadOptions, load_weights, save_weights};
 use crate::runtime::VarKind;
 
 use super::callback::{Callback, Context};
-use super::scores::Tally;
-use super::scores::TestMetrics;
+use super::event::Start;
+use super::scores::{Score, Tally, TestMetrics};
 
 /// What of an evaluation is to get better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,11 +39,8 @@ impl Monitor {
         }
     }
 
-    /// A number that is larger if the model is better.
-    ///
-    /// # Errors
-    /// If it is not known of what the model answers.
-    fn merit(self, test: &TestMetrics) -> Result<f64> {
+    /// A number that is larger if the model is better; none of what is not measured, which is refused at the beginning.
+    fn merit(self, test: &TestMetrics) -> f64 {
         let classes = test.classification();
         let merit = match self {
             Self::Loss => Some(-test.loss),
@@ -52,14 +49,8 @@ impl Monitor {
             Self::MeanIou => classes.map(|scores| scores.mean.iou),
             Self::R2 => test.regression().map(|scores| scores.r2),
         };
-        let message = || format!("EarlyStopping: there is no {} of {}", self.name(), kind(test));
-        merit.ok_or_else(|| Error::Config(message()))
+        merit.unwrap_or(f64::NAN)
     }
-}
-
-/// What is judged.
-fn kind(test: &TestMetrics) -> &'static str {
-    if test.regression().is_some() { "regression" } else { "classes" }
 }
 
 /// Ends a run whose evaluations have not become better for some epochs: Keras' `EarlyStopping`. Evaluations within an
@@ -121,6 +112,23 @@ impl EarlyStopping {
 }
 
 impl Callback for EarlyStopping {
+    fn on_train_begin(&mut self, run: &mut Context<'_>, _start: &Start) -> Result<()> {
+        let regresses = matches!(run.learner().score(0.0), Score::R2(_));
+        let fits = match self.monitor {
+            Monitor::Loss => true,
+            Monitor::Accuracy | Monitor::MeanF1 | Monitor::MeanIou => !regresses,
+            Monitor::R2 => regresses,
+        };
+        if fits {
+            return Ok(());
+        }
+        let of = if regresses { "numbers" } else { "classes" };
+        Err(Error::Config(format!(
+            "EarlyStopping: there is no {} of {of}: monitor another measure",
+            self.monitor.name()
+        )))
+    }
+
     fn name(&self) -> &str {
         match self.monitor {
             Monitor::Loss => "early-stopping",
@@ -135,7 +143,7 @@ impl Callback for EarlyStopping {
         if run.mid_epoch() {
             return Ok(());
         }
-        let merit = self.monitor.merit(test)?;
+        let merit = self.monitor.merit(test);
         if merit > self.best + self.min_delta {
             (self.best, self.since) = (merit, 0);
             if self.restores {

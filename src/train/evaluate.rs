@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::data::{self, Batch, Description, Goal, OpenOptions, Pipeline, Skipped, Split};
+use crate::data::{self, Batch, Goal, OpenOptions, Pipeline, Skipped, Split, UNNAMED};
 use crate::error::{Error, Result};
 use crate::nn;
 use crate::units::some;
@@ -14,6 +14,7 @@ use super::devices::open_first;
 use super::learner::{Evaluated, Learner};
 use super::record::RunRecord;
 use super::scores::{ClassificationScores, HeldOut, Scores, Tally, TestMetrics};
+use super::targets;
 use super::trainer::{batched, pipelines};
 
 /// How good a model is, as a whole and class by class.
@@ -116,17 +117,16 @@ fn in_form(config: &Config, learned: &RunRecord) -> Result<Split<Pipeline>> {
             format!("`{}` has {has}, but the model has learned {asked}: judge it by data with these", of.name);
         return Err(Error::Config(message));
     }
-    if learned.input.regresses && of.classes.len() == learned.classes.len() {
-        // of these, names and scales are those that were learned
-        let of = Description { classes: learned.classes.clone(), scales: learned.input.scales.clone(), ..of.clone() };
-        return data.map(|part| learned.input.applied(part.described(of.clone()))).transpose();
-    }
-    if of.classes != learned.classes {
+    let unnamed = [UNNAMED.to_owned()];
+    let is_unnamed = of.classes == unnamed || learned.classes == unnamed;
+    if of.classes != learned.classes && !(learned.input.regresses && of.classes.len() == 1 && is_unnamed) {
         let (name, own, learned) = (&of.name, some(&of.classes), some(&learned.classes));
+        let what = if of.goal == Goal::Regress { "numbers" } else { "classes" };
         let message =
-            format!("`{name}` has the classes {own}, but the model has learned {learned}: judge it by data with these");
+            format!("`{name}` has the {what} {own}, but the model has learned {learned}: judge it by data with these");
         return Err(Error::Config(message));
     }
+    let data = targets::learned(data, Some(learned));
     data.map(|part| learned.input.applied(part)).transpose()
 }
 

@@ -117,7 +117,10 @@ fn onnx(saved: &SavedModel, options: &ModelExport) -> Result<(Vec<u8>, String)> 
     let bytes = export_function(device, &inputs, &[output], &export, |inputs| {
         let inputs = if options.normalized_input { inputs[0].clone() } else { normalization.scaled(&inputs[0]) };
         let said = Mode::Evaluate.scope(|| model.forward(&inputs));
-        vec![input.scales.as_ref().map_or_else(|| said.clone(), |scales| scales.restored(&said))]
+        vec![match input.scales.as_ref().filter(|_| input.regresses) {
+            Some(scales) => scales.restored(&said),
+            None => said,
+        }]
     })?;
     let batch = match options.batch {
         Batch::Named => "batch".to_owned(),

@@ -12,7 +12,7 @@ use super::devices::open_first;
 use super::record::{InputRecord, RUN, RunRecord};
 #[cfg(feature = "cli")]
 use super::run::{BEST, WEIGHTS};
-use super::{Config, Trainer};
+use super::{Config, Trainer, targets};
 
 /// The model of a run with weights from a file.
 pub(super) struct SavedModel {
@@ -36,6 +36,9 @@ impl SavedModel {
         let text = std::fs::read_to_string(&record).map_err(|error| Error::io(&record, error))?;
         let run: RunRecord = serde_json::from_str(&text).map_err(|error| Error::format(&record, error.to_string()))?;
         let RunRecord { classes, input, .. } = run;
+        if let Some(scales) = &input.scales {
+            targets::check(scales, classes.len()).map_err(|reason| Error::format(&record, reason))?;
+        }
         let device = open_first(device.or(config.device.as_deref()))?;
         device.set_matmul_precision(config.matmul_precision);
         let spec = ModelSpec { input: input.shape.clone(), classes: classes.len(), seed: u64::from(config.seed) };

@@ -24,7 +24,7 @@ use super::length::Length;
 use super::rates::Rates;
 use super::record::RunRecord;
 use super::run::{BEST, Run, WEIGHTS};
-use super::{Config, Control, Environment, Event, HeldOut, MemoryNeed, Summary, TensorBoard};
+use super::{Config, Control, Environment, Event, HeldOut, MemoryNeed, Summary, TensorBoard, targets};
 
 /// A run that is ready to start: settings checked, data and device open, model made, folder there.
 ///
@@ -160,9 +160,12 @@ impl Trainer {
     /// The same; [`Error::Stopped`] if `control` says stop before it is done.
     pub(crate) fn resume_until(folder: &Path, config: Config, control: &Control) -> Result<Self> {
         // what cannot be read does not tell: no more do runs from before this was written
-        let columns = RunRecord::of(folder).ok().flatten().and_then(|record| record.input.columns());
-        let open =
-            |config: &Config| open_with(config, &OpenOptions { columns: columns.clone(), ..config.open_options() });
+        let record = RunRecord::of(folder).ok().flatten();
+        let columns = record.as_ref().and_then(|record| record.input.columns());
+        let open = |config: &Config| {
+            let data = open_with(config, &OpenOptions { columns: columns.clone(), ..config.open_options() })?;
+            Ok(targets::learned(data, record.as_ref()))
+        };
         Self::resumed(folder, config, &open, control)
     }
 
@@ -172,7 +175,9 @@ impl Trainer {
     /// If there is no checkpoint that can be read, or it is one of another model, or its place is none in these data,
     /// or another process trains in this run.
     pub fn resume_with_data(folder: &Path, config: Config, data: Split<Pipeline>) -> Result<Self> {
-        Self::resumed(folder, of_program(config, &data)?, &|_| Ok(data.clone()), &Control::default())
+        let config = of_program(config, &data)?;
+        let data = targets::learned(data, RunRecord::of(folder).ok().flatten().as_ref());
+        Self::resumed(folder, config, &|_| Ok(data.clone()), &Control::default())
     }
 
     fn resumed(folder: &Path, mut config: Config, open: &Open<'_>, control: &Control) -> Result<Self> {
@@ -304,10 +309,15 @@ fn check_learned(folder: &Path, data: &Split<Pipeline>) -> Result<()> {
     let Ok(Some(record)) = RunRecord::of(folder) else { return Ok(()) };
     let now = data.train.description();
     let name = &now.name;
+    if (now.goal == Goal::Regress) != record.input.regresses {
+        let (has, learned) = if record.input.regresses { ("classes", "numbers") } else { ("numbers", "classes") };
+        return Err(Error::Config(format!("`{name}` has {has}, but the run has learned {learned}: go on with these")));
+    }
     if record.classes != now.classes {
         let (own, learned) = (some(&now.classes), some(&record.classes));
+        let what = if now.goal == Goal::Regress { "numbers" } else { "classes" };
         let message =
-            format!("`{name}` has the classes {own}, but the run has learned {learned}: go on with data of these");
+            format!("`{name}` has the {what} {own}, but the run has learned {learned}: go on with data of these");
         return Err(Error::Config(message));
     }
     let (before, now) = (record.start.judged_by(), HeldOut::of(data));
@@ -461,7 +471,7 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
         }
         Ok(if config.cache { pipeline.cache(Cache::Memory) } else { pipeline })
     };
-    let data = data.map(prepared).transpose()?;
+    let data = targets::settled(data.map(prepared).transpose()?)?;
     if config.cache {
         fits_memory(&[&data.train, data.judged_by()])?;
     }

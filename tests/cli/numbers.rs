@@ -60,6 +60,8 @@ fn a_number_is_learned_judged_answered_and_exported() {
     let judged = json_lines(&judged.stdout).remove(0);
     assert!(judged["rmse"].as_f64() < Some(8_000.0), "{judged}");
     refuses(&["eval", text(&run), "--dataset", "digits"], 2, &["`digits` has classes", "learned numbers"]);
+    let area = format!("csv:{},target=area", text(&other));
+    refuses(&["eval", text(&run), "--dataset", &area], 2, &["has the numbers area", "learned price"]);
 
     // answers
     let questions = out.path().join("questions.csv");
@@ -88,6 +90,23 @@ fn a_number_is_learned_judged_answered_and_exported() {
     for (own, file) in answers.iter().zip(said(&of_file.stdout)) {
         assert!((own - file).abs() < 1e-3 * own.abs(), "{answers:?} and {}", of_file.stdout);
     }
+    refuses(&["infer", text(&run), text(&questions), "--top", "2"], 2, &["top", "predicts numbers"]);
+
+    // a run goes on by the scales that it has learned by, whatever the file has become
+    let scales = || -> Value {
+        let record = std::fs::read_to_string(run.join("run.json")).expect("a record");
+        serde_json::from_str::<Value>(&record).expect("JSON")["input"]["scales"].clone()
+    };
+    let learned = scales();
+    let dearer = |line: &str| match *line.split(',').collect::<Vec<_>>() {
+        [age, price, area] if area != "area" => format!("{age},{}0,{area}\n", price),
+        _ => line.to_owned() + "\n",
+    };
+    let text_before = std::fs::read_to_string(&file).expect("readable");
+    std::fs::write(&file, text_before.lines().map(dearer).collect::<String>()).expect("writable");
+    let resumed = brasa(&["train", "--resume", text(&run), "--epochs", "41", "--no-ui", "--device", "cpu"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    assert!(learned["mean"][0].is_f64() && scales() == learned, "{learned}");
     let names = out.path().join("names.txt");
     std::fs::write(&names, "cost\n").expect("writable");
     let named = ["infer", text(&model), text(&questions), "--device", "cpu", "--classes", text(&names)];

@@ -20,11 +20,14 @@ const METRICS: &str = concat!(
     "\n",
     r#"{"kind":"test","step":1,"epoch":1,"loss":2.5,"accuracy":0.25,"lr":0.1,"elapsed_s":0.5,"top5":0.5,"perplexity":12.2,"mean":{"precision":1,"recall":0.5,"f1":0.5,"iou":0.5},"micro":{"precision":0.25,"recall":0.25,"f1":0.25,"iou":0.1}}"#,
     "\n",
+    r#"{"kind":"test","step":2,"epoch":1,"loss":2.5,"r2":null,"lr":0.1,"elapsed_s":0.5,"rmse":3.5,"mae":2.5}"#,
+    "\n",
 );
 const STATUS: &str = r#"{"state":"running","step":1,"steps":9,"epoch":1,"elapsed_s":1.0,"left_s":3.5,"learning_rate_factor":1.0,"memory_bytes":5,"memory_peak_bytes":6,"stages":[],"timeline":{"lanes":[{"name":"a","spans":[{"stage":"load","start_ms":0.0,"end_ms":1.0,"step":1}]}]},"written_unix_ms":1700000000000,"process":7}"#;
 const PLAN: &str = r#"{"kernels":[{"label":"map.add[3]","stage":"forward","wave":0,"modules":["0"],"after":[],"writes":["f32[3]"],"flops":3,"bytes":36,"wgsl":"fn"}],"bytes":12}"#;
-const PREDICTIONS: &str = r#"{"step":1,"classes":["a","b"],"samples":[{"index":0,"label":1,"likeliest":[[1,0.75],[0,0.25]],"loss":0.5,"accuracy":1.0}],"pictures":{"file":"pictures.png","height":4,"width":4,"columns":2},"masks":null}"#;
+const PREDICTIONS: &str = r#"{"step":1,"classes":["a","b"],"samples":[{"index":0,"label":1,"likeliest":[[1,0.75],[0,0.25]],"loss":0.5,"accuracy":1.0},{"index":1,"label":null,"likeliest":[],"target":[1.5,2],"predicted":[null,2.5],"loss":0.5,"accuracy":0}],"pictures":{"file":"pictures.png","height":4,"width":4,"columns":2},"masks":null}"#;
 const CONFUSION: &str = r#"{"classes":2,"counts":[3,1,0,4]}"#;
+const RESIDUALS: &str = r#"{"samples":4,"numbers":[{"error":0.5,"absolute":2.5,"squared":2.25,"total":5},{"error":null,"absolute":null,"squared":null,"total":0}]}"#;
 
 /// A run with one of each file.
 fn files() -> Vec<(String, Vec<u8>)> {
@@ -48,6 +51,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
         ("plan.json", PLAN),
         ("predictions.json", PREDICTIONS),
         ("confusion.json", CONFUSION),
+        ("residuals.json", RESIDUALS),
     ];
     let texts = texts.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
     let others = [("events.out.tfevents.1.x".to_owned(), events), ("pictures.png".to_owned(), png)];
@@ -90,6 +94,9 @@ fn use_all(recording: &Recording) {
         let sheets = predictions.pictures.iter().chain(predictions.masks.iter().flatten());
         sheets.for_each(|sheet| drop(recording.image_sheet(sheet)));
     }
+    if let Some(residuals) = &recording.residuals {
+        let _ = (residuals.means(), (0..residuals.numbers()).map(|number| residuals.mean_error(number)).sum::<f64>());
+    }
     let _ = (recording.best(), recording.state(), recording.confusion.as_ref().map(|confusion| confusion.means()));
 }
 
@@ -109,7 +116,7 @@ fn damaged_runs_are_recordings_with_problems() {
     files.iter().for_each(|(name, bytes)| write(folder, name, bytes));
     let whole = Recording::open(folder);
     assert!(whole.problems.is_empty(), "{:?}", whole.problems);
-    assert_eq!((whole.series["own"].len(), whole.histograms["weights"].len(), whole.series.len()), (6, 6, 16));
+    assert_eq!((whole.series["own"].len(), whole.histograms["weights"].len(), whole.series.len()), (6, 6, 19));
     let sheet = whole.predictions.as_ref().and_then(|predictions| predictions.pictures.as_ref()).expect("pictures");
     assert!(whole.image_sheet(sheet).is_ok());
     use_all(&whole);

@@ -88,6 +88,9 @@ pub(super) fn run(args: &InferArgs) -> Result<ExitCode> {
         let done = predictor.quantize()?;
         super::say(&format!("weights in 8 bits: {} instead of {}", bytes(done.bytes), bytes(done.bytes_before)));
     }
+    if args.top.is_some() && predictor.input().regresses {
+        return Err(Error::Config("top: the model predicts numbers, and all of them are told".into()));
+    }
     if let Some(top) = args.top {
         predictor = predictor.with_likeliest(top.into());
     }

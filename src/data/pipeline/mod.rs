@@ -466,8 +466,8 @@ impl Pipeline {
         if !self.augment.is_none() && self.description.shape.len() != 3 {
             return wrong("only pictures can be augmented");
         }
-        if self.augment.mixes() && self.description.goal == Goal::Segment {
-            return wrong("mixup and cutmix mix classes of whole pictures; leave them out for segmentation");
+        if self.augment.mixes() && self.description.goal != Goal::Classify {
+            return wrong("mixup and cutmix mix classes of whole pictures; leave them out for masks and numbers");
         }
         let recipe = Recipe {
             data: Arc::clone(&self.data),

@@ -173,7 +173,8 @@ impl Recipe {
                 wrong(format!("sample {index} has numbers to predict, not a class"))
             }
             (Target::Class(_) | Target::Mask(_), _) if regresses => {
-                wrong(format!("sample {index} has no numbers to predict, but a class"))
+                let has = if matches!(sample.target, Target::Mask(_)) { "mask" } else { "class" };
+                wrong(format!("sample {index} has no numbers to predict, but a {has}"))
             }
             (Target::Numbers(numbers), _) if numbers.len() != classes => {
                 let has = counted(numbers.len(), "number");

@@ -43,6 +43,7 @@ pub use name::{DatasetName, TableTarget};
 pub use pairs::open_pairs;
 pub use place::OpenOptions;
 pub use shapes::{Shapes, ShapesOptions};
+pub(crate) use table::UNNAMED;
 #[cfg(feature = "cli")]
 pub(crate) use table::feature;
 pub use table::{Table, open_csv, parse_csv};

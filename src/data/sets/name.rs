@@ -15,7 +15,8 @@ use super::catalogue::{self, Published};
 ///
 /// Text and back: `digits`, a [published](super::PUBLISHED) set's name, `folder:PATH`, `pairs:IMAGES,MASKS` (the first
 /// comma separates, so `IMAGES` has none in it), `shapes` or `shapes:n=4000,size=64,seed=1`, `csv:FILE`,
-/// `csv:FILE,label=COLUMN` or `csv:FILE,target=COLUMN`; and `program:NAME`, which settings say of data that cannot be opened by name.
+/// `csv:FILE,label=COLUMN` or `csv:FILE,target=COLUMN`; and `program:NAME`, which settings say of data that cannot be
+/// opened by name.
 ///
 /// ```
 /// use brasa::data::DatasetName;

@@ -29,7 +29,7 @@ const ELSEWHERE: &str =
 const IN_ANOTHER: &str = "; if that is a class, say that the classes are there: `,label=COLUMN`, by name or number";
 
 /// What a number to predict is called where the columns have no names.
-const UNNAMED: &str = "number";
+pub(crate) const UNNAMED: &str = "number";
 
 /// Rows of numbers with a class, or a number to predict, each, in memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -298,6 +298,16 @@ fn scales(values: &[f32], width: usize) -> Normalization {
 impl Dataset for Table {
     fn description(&self) -> &Description {
         &self.description
+    }
+
+    /// Beside the file, which column is asked for, and what of the others is a feature.
+    fn identity(&self) -> String {
+        let Description { name, classes, columns, .. } = &self.description;
+        let asked = match &self.targets {
+            Targets::Classes(_) => "classes",
+            Targets::Numbers(_) => "numbers",
+        };
+        format!("{name} ({asked} {}; {})", classes.join(", "), columns.join(", "))
     }
 
     fn len(&self) -> usize {

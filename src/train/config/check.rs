@@ -145,8 +145,9 @@ impl Config {
         let (model, name) = (self.model, &data.name);
         match (model.entry().task, data.goal) {
             (Task::Segment, Goal::Regress) => {
+                let other = if data.shape.len() == 3 { "cnn" } else { "mlp" };
                 return wrong(format!(
-                    "model `{model}` says a class for each pixel, but `{name}` has numbers for each sample: take --model mlp"
+                    "model `{model}` says a class for each pixel, but `{name}` has numbers for each sample: take --model {other}"
                 ));
             }
             (Task::Segment, Goal::Classify) => {
@@ -165,9 +166,9 @@ impl Config {
         }
         match (self.loss, data.goal) {
             (Some(loss @ LossName::CrossEntropy), Goal::Regress) => {
-                return wrong(format!("loss: {loss} is of classes, and `{name}` has numbers: take mse, mae or huber"));
+                return wrong(format!("loss: {loss} is of classes, and `{name}` has numbers: take mse, l1 or huber"));
             }
-            (Some(loss @ (LossName::Mse | LossName::Mae | LossName::Huber)), Goal::Classify | Goal::Segment) => {
+            (Some(loss @ (LossName::Mse | LossName::L1 | LossName::Huber)), Goal::Classify | Goal::Segment) => {
                 return wrong(format!("loss: {loss} is of numbers, and `{name}` has classes: omit it"));
             }
             _ => {}

@@ -144,7 +144,7 @@ pub enum LossName {
     /// Squared error: of numbers
     Mse,
     /// Absolute error, for which outliers count less: of numbers
-    Mae,
+    L1,
     /// Squared up to one standard deviation, absolute beyond (Huber 1964): of numbers
     Huber,
 }

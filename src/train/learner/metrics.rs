@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use crate::data::Batch;
+use crate::data::{Batch, Targets};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::runtime::{Var, never_skip};
 use crate::tensor::Tensor;
 
 use super::super::scores::{Confusion, Tally};
-use super::numbers;
+use super::numbers::{self, Truth};
 use super::task::{Answers, Counts, Question};
 
 /// Most parts of steps that are asked for together; a single step may have more.
@@ -117,8 +117,6 @@ pub(super) struct Ring {
 
 /// Targets that the counts of a device hold without overflow, even if all are of one kind.
 const MAX_COUNTED: u64 = i32::MAX as u64;
-/// The same where they are counted in f32.
-const MAX_COUNTED_IN_F32: u64 = 1 << 24;
 
 /// Sums over held-out samples, on the device.
 #[derive(Clone)]
@@ -132,6 +130,7 @@ pub(super) struct Counters {
 pub(super) struct Evaluation {
     pub(super) counters: Counters,
     question: Question,
+    truth: Truth,
     loss: f64,
     /// What [`Counts`] has first, flat.
     counts: Vec<f64>,
@@ -341,17 +340,22 @@ impl Evaluation {
             counts: vec![0.0; rows * question.classes],
             top: 0,
             unread: 0,
-            most_unread: if question.regresses() { MAX_COUNTED_IN_F32 } else { MAX_COUNTED },
+            most_unread: MAX_COUNTED,
             question: question.clone(),
+            truth: Truth::default(),
         })
     }
 
-    /// To be called before this many targets are handed over. Waits for the device if its counts might overflow.
-    pub(super) fn make_room(&mut self, targets: usize) -> Result<()> {
-        if self.unread + targets as u64 > self.most_unread {
+    /// To be called before this batch is handed over. Waits for the device if its counts might overflow.
+    pub(super) fn make_room(&mut self, batch: &Batch) -> Result<()> {
+        let targets = batch.targets.len() as u64;
+        if self.unread + targets > self.most_unread {
             self.read()?;
         }
-        self.unread += targets as u64;
+        self.unread += targets;
+        if let Targets::Numbers(numbers) = &batch.targets {
+            self.truth.add(numbers, batch.rows(), batch.samples);
+        }
         Ok(())
     }
 
@@ -362,7 +366,8 @@ impl Evaluation {
         let counts = std::mem::replace(&mut self.counts, empty);
         let (loss, top) = (std::mem::take(&mut self.loss), std::mem::take(&mut self.top));
         if self.question.regresses() {
-            let residuals = numbers::residuals(&counts, self.question.scales.as_ref());
+            let truth = std::mem::take(&mut self.truth);
+            let residuals = numbers::residuals(&counts, &truth, self.question.scales.as_ref());
             let targets = (residuals.samples() * residuals.numbers() as u64).max(1) as f64;
             return Ok(Evaluated { loss: loss / targets, top5: None, tally: Tally::Residuals(residuals) });
         }

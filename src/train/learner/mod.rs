@@ -320,7 +320,7 @@ impl Learner {
 
     /// Adds `batch` to the evaluation under way.
     pub(super) fn evaluate(&mut self, batch: &Batch) -> Result<()> {
-        self.evaluation.make_room(batch.targets.len())?;
+        self.evaluation.make_room(batch)?;
         self.evaluate.run_bytes(&batch.uploads()).map(drop)
     }
 

@@ -28,5 +28,7 @@ pub(super) fn check(name: ModelName, model: &dyn Module, spec: &ModelSpec) -> Re
     if got == expected {
         return Ok(());
     }
-    refused(format!("of samples {input} it makes {got} instead of {expected}, a number for each class"))
+    refused(format!(
+        "of samples {input} it makes {got} instead of {expected}, a number for each class, or each to predict"
+    ))
 }

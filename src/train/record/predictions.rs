@@ -31,10 +31,10 @@ pub struct Sample {
     pub likeliest: Vec<(u32, f32)>,
     /// Of regression, what its numbers are.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub numbers: Vec<f32>,
+    pub target: Vec<f32>,
     /// And what the model says they are.
     #[serde(skip_serializing_if = "Vec::is_empty", default, deserialize_with = "numbers")]
-    pub said: Vec<f32>,
+    pub predicted: Vec<f32>,
     /// Its loss: minus the logarithm of the probability of its class, in segmentation the mean over its pixels; of
     /// regression the mean over its numbers of what the run makes small.
     #[serde(deserialize_with = "number_f32")]
@@ -78,14 +78,14 @@ mod tests {
             index: 3,
             label: Some(1),
             likeliest: vec![(1, f32::NAN), (0, 0.5)],
-            numbers: vec![2.0],
-            said: vec![f32::NAN],
+            target: vec![2.0],
+            predicted: vec![f32::NAN],
             loss: f32::NAN,
             accuracy: 0.0,
         };
         let text = serde_json::to_string(&sample).expect("plain data");
         let read: Sample = serde_json::from_str(&text).expect("what was written");
-        assert!(read.said[0].is_nan() && read.numbers == [2.0], "{text}");
+        assert!(read.predicted[0].is_nan() && read.target == [2.0], "{text}");
         assert!(read.loss.is_nan() && read.likeliest[0].1.is_nan() && read.likeliest[1] == (0, 0.5), "{text}");
     }
 }

@@ -62,8 +62,8 @@ impl Run<'_> {
             index,
             label: labels.get(number).copied(),
             likeliest: said.likeliest.clone(),
-            numbers: numbers.get(number).cloned().unwrap_or_default(),
-            said: said.numbers.clone(),
+            target: numbers.get(number).cloned().unwrap_or_default(),
+            predicted: said.numbers.clone(),
             loss: said.loss,
             accuracy: said.accuracy,
         };

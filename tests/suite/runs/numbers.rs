@@ -106,8 +106,8 @@ fn numbers_are_learned_and_judged_in_their_own_units() {
         let shown: Predictions = file(&summary.folder, record::PREDICTIONS);
         assert_eq!((shown.samples.len(), &shown.classes[..]), (ROWS, &["large".to_owned(), "small".to_owned()][..]));
         for sample in &shown.samples {
-            assert_eq!(sample.numbers, Numbers::row(sample.index).1);
-            common::assert_close("said", &doubles(&sample.said), &doubles(&said[sample.index]), 1e-4, 1e-4);
+            assert_eq!(sample.target, Numbers::row(sample.index).1);
+            common::assert_close("said", &doubles(&sample.predicted), &doubles(&said[sample.index]), 1e-4, 1e-4);
         }
         let last = lines(&summary.folder).pop().expect("lines");
         assert_eq!((last.kind, last.score, last.rmse), (Kind::Test, Score::R2(scores.r2), Some(scores.rmse)));
@@ -124,7 +124,7 @@ fn what_is_made_small_is_what_the_loss_says() {
     for device in common::devices() {
         for (loss, of) in [
             (LossName::Mse, (|error: f64| error * error) as fn(f64) -> f64),
-            (LossName::Mae, f64::abs),
+            (LossName::L1, f64::abs),
             (LossName::Huber, |error| if error.abs() < 1.0 { 0.5 * error * error } else { error.abs() - 0.5 }),
         ] {
             let out = folder();
@@ -134,7 +134,7 @@ fn what_is_made_small_is_what_the_loss_says() {
             let scales = Numbers::new().0.scales.clone().expect("scales");
             let each = |place: usize, is: f32, said: f32| of(f64::from(said - is) / f64::from(scales.std[place]));
             let losses = shown.samples.iter().map(|sample| {
-                (0..2).map(|place| each(place, sample.numbers[place], sample.said[place])).sum::<f64>() / 2.0
+                (0..2).map(|place| each(place, sample.target[place], sample.predicted[place])).sum::<f64>() / 2.0
             });
             let mean = losses.sum::<f64>() / ROWS as f64;
             let told = summary.test.expect("an evaluation").loss;
@@ -144,19 +144,62 @@ fn what_is_made_small_is_what_the_loss_says() {
 }
 
 #[test]
-fn parts_of_a_batch_and_16_bit_floats_learn_numbers_too() {
+fn parts_of_a_batch_averages_and_16_bit_floats_learn_numbers_too() {
     for device in common::devices() {
         let out = folder();
-        let plain = short(&device, out.path());
-        let whole = train(trainer(plain.clone())).0.test.expect("an evaluation");
-        let halves = Config { batch_size: 16, accumulate: 2, ..plain.clone() };
-        let average = Config { ema: Some(0.9), ..plain.clone() };
-        let mixed = Config { precision: Precision::F16, ..plain };
-        for config in [halves, average, mixed] {
-            let test = train(trainer(config.clone())).0.test.expect("an evaluation");
-            assert!((test.score() - whole.score()).abs() < 0.1, "{device:?}: {test:?} and {whole:?} of {config:?}");
+        let plain = Config { epochs: 4, ..short(&device, out.path()) };
+        let (whole, events) = train(trainer(plain.clone()));
+        let (halved, parts) = train(trainer(Config { batch_size: 16, accumulate: 2, ..plain.clone() }));
+        let expected = losses(&events);
+        common::assert_close("losses", &doubles(&losses(&parts)), &doubles(&expected), 1e-3, 1e-3);
+        let test = |summary: &Summary| summary.test.expect("an evaluation");
+        assert!((test(&halved).score() - test(&whole).score()).abs() < 1e-2, "{device:?}: {halved:?}");
+        for config in [Config { ema: Some(0.5), ..plain.clone() }, Config { precision: Precision::F16, ..plain }] {
+            let scored = test(&train(trainer(config.clone())).0).score();
+            assert!((scored - test(&whole).score()).abs() < 0.05, "{device:?}: {scored} and {whole:?} of {config:?}");
         }
     }
+}
+
+/// What each of two devices has of a batch weighs by its samples.
+#[test]
+fn two_devices_learn_numbers_together() {
+    let (out, devices) = (folder(), common::devices());
+    let [first, .., last] = &devices[..] else { return };
+    let alone = Config { epochs: 4, ..short(first, out.path()) };
+    let names = [first, last].map(|device| device.info().selector.clone()).join(",");
+    let together = Config { device: Some(names), ..alone.clone() };
+    let [alone, together] = [alone, together].map(|config| doubles(&losses(&train(trainer(config)).1)));
+    common::assert_close("losses", &together, &alone, 1e-3, 1e-3);
+}
+
+/// The trainer measures them, and the parts have one set of scales, whatever each says.
+#[test]
+fn scales_are_those_of_the_training_part() {
+    struct Unscaled(Arc<Numbers>, Description);
+    impl Dataset for Unscaled {
+        fn description(&self) -> &Description {
+            &self.1
+        }
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+        fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+            self.0.get(index, sample)
+        }
+    }
+    let (out, device) = (folder(), Device::cpu());
+    let part = |scales: Option<Normalization>| {
+        let of = Numbers::new();
+        let description = Description { scales, ..of.0.clone() };
+        Pipeline::new(Arc::new(Unscaled(of, description)))
+    };
+    let far = Some(Normalization { mean: vec![0.0, 1.0], std: vec![1.0, 1.0] });
+    let data = Split::new(part(None), part(far));
+    let summary = train(Trainer::with_data(short(&device, out.path()), data).expect("good settings")).0;
+    assert!(summary.test.expect("an evaluation").score() > 0.9, "{summary:?}");
+    let last = lines(&summary.folder).into_iter().rfind(|line| line.kind == Kind::Epoch).expect("epochs");
+    assert!(last.score.value() > 0.9, "{last:?}");
 }
 
 #[test]
@@ -186,9 +229,9 @@ fn settings_that_do_not_fit_numbers_are_refused() {
     refuse(Config { loss: Some(LossName::CrossEntropy), ..plain() }, &["loss", "cross-entropy", "mse"]);
     refuse(Config { label_smoothing: 0.1, ..plain() }, &["label-smoothing", "numbers"]);
     refuse(Config { model: ModelName::new("unet").expect("a model"), ..plain() }, &["unet", "numbers", "mlp"]);
-    let of_classes = Config { loss: Some(LossName::Mae), ..settings(&device, out.path()) };
+    let of_classes = Config { loss: Some(LossName::L1), ..settings(&device, out.path()) };
     let error = Trainer::new(of_classes).expect_err("should be refused").to_string();
-    assert!(error.contains("loss: mae") && error.contains("classes"), "{error}");
+    assert!(error.contains("loss: l1") && error.contains("classes"), "{error}");
 }
 
 #[test]

@@ -67,7 +67,9 @@ fn split(tag: &str) -> (String, &'static str) {
             for edge in [format!("{spelling}/"), format!("{spelling}_")] {
                 let name = &tag[edge.len().min(tag.len())..];
                 // `test/mean_iou` is not part of anything that is measured in training
-                if lower.starts_with(&edge) && matches!(name.to_lowercase().as_str(), "loss" | "accuracy" | "acc") {
+                if lower.starts_with(&edge)
+                    && matches!(name.to_lowercase().as_str(), "loss" | "accuracy" | "acc" | "r2")
+                {
                     return (name.to_owned(), part);
                 }
             }

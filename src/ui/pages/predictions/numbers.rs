@@ -134,7 +134,7 @@ fn bar(ui: &mut Ui, part: f32) {
 
 fn pairs(samples: &[Sample], which: usize) -> Vec<Pair> {
     let pair = |sample: &Sample| {
-        let (is, said) = (*sample.numbers.get(which)?, *sample.said.get(which)?);
+        let (is, said) = (*sample.target.get(which)?, *sample.predicted.get(which)?);
         Some(Pair { index: sample.index, is: is.into(), said: said.into() })
     };
     samples.iter().filter_map(pair).collect()
@@ -171,7 +171,7 @@ pub(super) fn errors(ui: &mut Ui, text: Text, run: &Recording) {
                 let scores = residuals.number(place);
                 ui.label(names.get(place).cloned().unwrap_or_else(|| place.to_string()));
                 ui.monospace(format!("{:.4}", scores.r2));
-                for value in [scores.rmse, scores.mae, residuals.bias(place)] {
+                for value in [scores.rmse, scores.mae, residuals.mean_error(place)] {
                     ui.monospace(number(value, value / 1e3));
                 }
                 ui.end_row();
@@ -188,7 +188,7 @@ mod tests {
     fn what_is_missed_most_comes_first() {
         let sample = |index, is: f32, said: f32| {
             let json = serde_json::json!({
-                "index": index, "label": null, "likeliest": [], "numbers": [0.0, is], "said": [0.0, said],
+                "index": index, "label": null, "likeliest": [], "target": [0.0, is], "predicted": [0.0, said],
                 "loss": 0.0, "accuracy": 0.0,
             });
             serde_json::from_value(json).expect("a sample")

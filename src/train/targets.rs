@@ -1,0 +1,175 @@
+//! What numbers to predict are standardised by: one set of scales for all parts of the data.
+
+use crate::data::{Augment, Description, Goal, Last, Normalization, On, Pipeline, Split, Targets};
+use crate::error::{Error, Result};
+
+use super::record::RunRecord;
+
+/// Samples that are read at once to measure scales.
+const ROWS: usize = 256;
+
+/// The parts with the scales of the training part, which are measured where it does not tell them; as they are where
+/// no numbers are asked for.
+///
+/// # Errors
+/// If the parts have other goals or numbers than the training part, its scales are none, or it cannot be read.
+pub(super) fn settled(data: Split<Pipeline>) -> Result<Split<Pipeline>> {
+    let of = data.train.description();
+    let (goal, count, name) = (of.goal, of.classes.len(), &of.name);
+    for part in data.parts().map(Pipeline::description) {
+        if part.goal != goal || goal == Goal::Regress && part.classes.len() != count {
+            let message =
+                "asks for something else than the training part: all parts have one goal, and as many numbers";
+            return Err(Error::Config(format!("{}: a part {message}", part.name)));
+        }
+    }
+    if goal != Goal::Regress {
+        return Ok(data);
+    }
+    if count == 0 {
+        return Err(Error::Config(format!("{name}: there is no number to predict: its description names none")));
+    }
+    let scales = match &of.scales {
+        Some(scales) => scales.clone(),
+        None => measured(&data.train)?,
+    };
+    check(&scales, count).map_err(|reason| Error::Config(format!("{name}: {reason}")))?;
+    Ok(with(data, &scales))
+}
+
+/// The parts with the scales that the run of `record` has learned by.
+pub(super) fn learned(data: Split<Pipeline>, record: Option<&RunRecord>) -> Split<Pipeline> {
+    match record.and_then(|record| record.input.scales.as_ref()) {
+        Some(scales) if data.train.description().goal == Goal::Regress => with(data, scales),
+        _ => data,
+    }
+}
+
+fn with(data: Split<Pipeline>, scales: &Normalization) -> Split<Pipeline> {
+    data.map(|part| {
+        let of = Description { scales: Some(scales.clone()), ..part.description().clone() };
+        part.described(of)
+    })
+}
+
+/// What is wrong with the scales of so many numbers.
+pub(super) fn check(scales: &Normalization, count: usize) -> Result<(), String> {
+    let Normalization { mean, std } = scales;
+    if mean.len() != count || std.len() != count {
+        let (mean, std) = (mean.len(), std.len());
+        return Err(format!("the scales have {mean} means and {std} deviations for {count} numbers"));
+    }
+    // of a smaller one, what divides by it is infinite
+    if !mean.iter().all(|mean| mean.is_finite()) || !std.iter().all(|std| std.is_normal() && *std > 0.0) {
+        return Err(format!(
+            "the scales are {mean:?} and {std:?}: means must be finite, deviations greater than 0, too"
+        ));
+    }
+    Ok(())
+}
+
+/// Mean and standard deviation of each number over all samples; 1 where it does not vary.
+fn measured(train: &Pipeline) -> Result<Normalization> {
+    let count = train.description().classes.len();
+    let plain = train.clone().augment(Augment::default(), On::Host).epochs(1).batch(ROWS, Last::Keep);
+    let mut origin: Option<Vec<f32>> = None;
+    let (mut samples, mut sums) = (0.0, vec![[0.0_f64; 2]; count]);
+    for batch in plain.start()? {
+        let Targets::Numbers(numbers) = batch?.targets else { continue };
+        for row in numbers.chunks_exact(count) {
+            // of numbers far from 0, what they differ by
+            let origin = origin.get_or_insert_with(|| row.to_vec());
+            samples += 1.0;
+            for ((sum, &number), &origin) in sums.iter_mut().zip(row).zip(&*origin) {
+                let number = f64::from(number) - f64::from(origin);
+                *sum = [sum[0] + number, sum[1] + number * number];
+            }
+        }
+    }
+    let origin = origin.unwrap_or_else(|| vec![0.0; count]);
+    let scales = sums.into_iter().zip(origin).map(|([sum, squares], origin)| {
+        let mean = sum / f64::max(samples, 1.0);
+        let std = (squares / f64::max(samples, 1.0) - mean * mean).max(0.0).sqrt() as f32;
+        ((mean + f64::from(origin)) as f32, if std.is_normal() { std } else { 1.0 })
+    });
+    let (mean, std) = scales.unzip();
+    Ok(Normalization { mean, std })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::data::{Dataset, Sample, Values};
+
+    /// Years with a number that does not vary.
+    struct Years(Description);
+
+    impl Dataset for Years {
+        fn description(&self) -> &Description {
+            &self.0
+        }
+        fn len(&self) -> usize {
+            301
+        }
+        fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
+            sample.shape = vec![1];
+            sample.input = Values::F32(vec![index as f32]);
+            sample.set_numbers(&[1.0e6 + (index % 3) as f32, 7.0]);
+            Ok(())
+        }
+    }
+
+    fn years(change: impl Fn(Description) -> Description) -> Pipeline {
+        let of = Description::new("years", Goal::Regress, ["year", "seven"].map(str::to_owned), [1]);
+        Pipeline::new(Arc::new(Years(change(of))))
+    }
+
+    #[test]
+    fn scales_that_nobody_tells_are_measured_and_those_of_the_training_part_are_for_all() {
+        let scales = |data: &Pipeline| data.description().scales.clone().expect("they are settled");
+        let data = settled(Split::new(years(|of| of), years(|of| of))).expect("numbers");
+        let measured = scales(&data.train);
+        // 101 zeros, 100 ones, 100 twos
+        let mean: f64 = 300.0 / 301.0;
+        let std = (500.0 / 301.0 - mean * mean).sqrt();
+        assert!((f64::from(measured.mean[0]) - 1.0e6 - mean).abs() < 0.1, "{measured:?}");
+        assert!((f64::from(measured.std[0]) - std).abs() < 1e-5, "{measured:?}");
+        assert_eq!((measured.mean[1], measured.std[1]), (7.0, 1.0));
+        assert_eq!(scales(&data.test), measured);
+        let own = |mean: f32| Some(Normalization { mean: vec![mean; 2], std: vec![2.0; 2] });
+        let parts = Split::new(
+            years(|of| Description { scales: own(1.0), ..of }),
+            years(|of| Description { scales: own(5.0), ..of }),
+        );
+        assert_eq!(scales(&settled(parts).expect("numbers").test).mean, [1.0; 2]);
+    }
+
+    #[test]
+    fn parts_that_do_not_go_together_and_scales_that_are_none_are_refused() {
+        let refuse = |train: Pipeline, test: Pipeline, words: &str| {
+            let error = settled(Split::new(train, test)).expect_err("should be refused").to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        refuse(years(|of| of), years(|of| Description { goal: Goal::Classify, ..of }), "asks for something else");
+        refuse(years(|of| of), years(|of| Description { classes: vec!["year".into()], ..of }), "as many numbers");
+        refuse(
+            years(|of| Description { classes: Vec::new(), ..of }),
+            years(|of| Description { classes: Vec::new(), ..of }),
+            "no number",
+        );
+        for (mean, std, words) in [
+            (vec![0.0; 2], vec![1.0, 0.0], "greater than 0"),
+            (vec![0.0; 2], vec![1.0, f32::NAN], "greater than 0"),
+            (vec![0.0; 2], vec![1.0, 1e-40], "greater than 0"),
+            (vec![f32::INFINITY, 0.0], vec![1.0; 2], "finite"),
+            (vec![0.0], vec![1.0; 2], "1 means and 2 deviations for 2"),
+            (Vec::new(), Vec::new(), "0 means"),
+        ] {
+            let scales = Some(Normalization { mean, std });
+            let of = || years(|of| Description { scales: scales.clone(), ..of });
+            refuse(of(), of(), words);
+        }
+    }
+}
