@@ -82,9 +82,11 @@ impl NumbersPage {
             return super::super::nothing(ui, text.t("No samples were recorded"));
         }
         let dots: Vec<[f64; 2]> = finite.iter().map(|pair| [pair.is, pair.said]).collect();
+        let side = ui.available_size().min_elem();
         Plot::new("predicted against true")
             .data_aspect(1.0)
-            .view_aspect(1.0)
+            .width(side)
+            .height(side)
             .x_axis_label(text.t("is"))
             .y_axis_label(text.t("predicted"))
             .allow_scroll(false)
