@@ -72,18 +72,19 @@ impl Normalization {
 
     /// Brings rows of numbers that were standardised, one after the other, back to their own units.
     pub(crate) fn restore(&self, rows: &mut [f32]) {
-        for row in rows.chunks_exact_mut(self.mean.len()) {
-            for (value, (&mean, &std)) in row.iter_mut().zip(self.mean.iter().zip(&self.std)) {
-                *value = (f64::from(*value) * f64::from(std) + f64::from(mean)) as f32;
-            }
-        }
+        self.each(rows, |value, mean, std| value * std + mean);
     }
 
     /// Brings rows of a table, one after the other, to these scales, of which there is one for each column.
     pub(crate) fn standardise(&self, rows: &mut [f32]) {
+        self.each(rows, |value, mean, std| (value - mean) / std);
+    }
+
+    /// Has each value of these rows be what `f` makes of it and its column's mean and deviation.
+    fn each(&self, rows: &mut [f32], f: impl Fn(f64, f64, f64) -> f64) {
         for row in rows.chunks_exact_mut(self.mean.len()) {
             for (value, (&mean, &std)) in row.iter_mut().zip(self.mean.iter().zip(&self.std)) {
-                *value = ((f64::from(*value) - f64::from(mean)) / f64::from(std)) as f32;
+                *value = f((*value).into(), mean.into(), std.into()) as f32;
             }
         }
     }

@@ -97,16 +97,8 @@ impl Device {
 
     /// The plan's slots on the ledger, if it is not known beforehand that there is not so much memory.
     fn reserve_slots(&self, plan: &Plan) -> Result<Vec<Claim>> {
-        let mut largest: Vec<Option<&Buffer>> = vec![None; plan.slots.len()];
-        for buffer in &plan.buffers {
-            if let Place::Slot(slot) = buffer.place
-                && largest[slot].is_none_or(|other| other.bytes() <= buffer.bytes())
-            {
-                largest[slot] = Some(buffer);
-            }
-        }
-        let slots = plan.slots.iter().zip(largest);
-        slots.map(|(&bytes, largest)| self.reserve(bytes, &purpose_of(largest))).collect()
+        let slots = plan.slots.iter().zip(slot_purposes(plan));
+        slots.map(|(&bytes, purpose)| self.reserve(bytes, &purpose)).collect()
     }
 
     /// The WGSL text of each kernel of `plan`, where it can be written: of the native CPU backend, what a GPU would
@@ -191,7 +183,8 @@ impl Executable {
     }
 
     fn bind_gpu(&self, device: &Device, program: &Arc<gpu::Program>, externals: &[Storage]) -> Result<(Replay, Slots)> {
-        let slots = (0..self.plan.slots.len()).map(|slot| self.gpu_slot(device, slot)).collect::<Result<Vec<_>>>()?;
+        let slots = slot_purposes(&self.plan).enumerate().map(|(slot, purpose)| self.gpu_slot(device, slot, purpose));
+        let slots = slots.collect::<Result<Vec<_>>>()?;
         let place = |place| match place {
             Place::External(number) => externals[number].gpu(),
             Place::Slot(number) => slots[number].gpu(),
@@ -202,9 +195,9 @@ impl Executable {
     }
 
     /// Memory for a slot: its own for a captured step, else what is kept for reuse, unless it has to be zero at first.
-    fn gpu_slot(&self, device: &Device, slot: usize) -> Result<Storage> {
+    fn gpu_slot(&self, device: &Device, slot: usize, purpose: Purpose) -> Result<Storage> {
         let Plan { slots, buffers, zeroed, literal_sizes, .. } = &*self.plan;
-        let (bytes, purpose) = (slots[slot], slot_purpose(&self.plan, slot));
+        let bytes = slots[slot];
         if *literal_sizes || zeroed.iter().any(|&(buffer, _)| buffers[buffer].place == Place::Slot(slot)) {
             device.alloc(bytes, purpose)
         } else {
@@ -213,15 +206,18 @@ impl Executable {
     }
 }
 
-/// The largest value that lies in a slot.
-fn slot_purpose(plan: &Plan, slot: usize) -> Purpose {
-    let buffers = plan.buffers.iter().filter(|buffer| buffer.place == Place::Slot(slot));
-    purpose_of(buffers.max_by_key(|buffer| buffer.bytes()))
-}
-
-/// What a slot is for whose largest value is this one.
-fn purpose_of(largest: Option<&Buffer>) -> Purpose {
-    largest.map_or("an intermediate result".into(), |buffer| format!("{} {}", buffer.dtype, buffer.label).into())
+/// What each slot is for: the largest value that lies in it.
+fn slot_purposes(plan: &Plan) -> impl Iterator<Item = Purpose> {
+    let mut largest: Vec<Option<&Buffer>> = vec![None; plan.slots.len()];
+    for buffer in &plan.buffers {
+        if let Place::Slot(slot) = buffer.place
+            && largest[slot].is_none_or(|other| other.bytes() <= buffer.bytes())
+        {
+            largest[slot] = Some(buffer);
+        }
+    }
+    let purpose = |buffer: &Buffer| format!("{} {}", buffer.dtype, buffer.label).into();
+    largest.into_iter().map(move |buffer| buffer.map_or_else(|| "an intermediate result".into(), purpose))
 }
 
 impl Bound {

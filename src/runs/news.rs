@@ -42,7 +42,7 @@ const EPOCH: [&str; 6] =
     ["epoch/loss", "epoch/accuracy", "epoch/r2", "epoch/skipped_steps", "epoch/loss_scale", "epoch/joules"];
 const VALIDATION: [&str; 12] = judged!("validation");
 const TEST: [&str; 12] = judged!("test");
-/// What lines of `metrics.jsonl` tell of, kind by kind, by the tags that they have in our event files as well.
+/// What lines of `metrics.jsonl` tell of, by [`Kind`] in its order, with the tags that they have in our event files as well.
 const TAGS: [&[&str]; 4] = [&TRAIN, &EPOCH, &VALIDATION, &TEST];
 
 /// What a folder's files say that was not known before.
@@ -78,9 +78,9 @@ impl News {
     pub(super) fn line(&mut self, line: &Line, epoch: Option<f32>) {
         let passes = line.epoch as f32;
         let epoch = epoch.unwrap_or(if line.kind == Kind::Train { passes - 1.0 } else { passes });
-        let mut push = |kind: usize, values: &[Option<f64>]| {
-            let series = &mut self.measured[kind];
-            series.resize_with(TAGS[kind].len(), Series::default);
+        let mut push = |values: &[Option<f64>]| {
+            let series = &mut self.measured[line.kind as usize];
+            series.resize_with(TAGS[line.kind as usize].len(), Series::default);
             debug_assert_eq!(values.len(), series.len(), "a value for each tag");
             for (series, value) in series.iter_mut().zip(values) {
                 if let Some(value) = *value {
@@ -96,11 +96,11 @@ impl News {
         match line.kind {
             Kind::Train => {
                 let bytes = line.memory_bytes.map(|bytes| bytes as f64);
-                push(0, &[loss, accuracy, r2, Some(line.lr), line.samples_per_second, line.gradient_norm, bytes]);
+                push(&[loss, accuracy, r2, Some(line.lr), line.samples_per_second, line.gradient_norm, bytes]);
             }
             Kind::Epoch => {
                 let skipped_steps = line.skipped_steps.map(f64::from);
-                push(1, &[loss, accuracy, r2, skipped_steps, line.loss_scale, line.joules]);
+                push(&[loss, accuracy, r2, skipped_steps, line.loss_scale, line.joules]);
             }
             Kind::Validation | Kind::Test => {
                 let mean = |of: fn(&crate::train::MeanScores) -> f64| line.mean.as_ref().map(of);
@@ -118,7 +118,7 @@ impl News {
                     line.rmse,
                     line.mae,
                 ];
-                push(if line.kind == Kind::Validation { 2 } else { 3 }, &judged);
+                push(&judged);
             }
         }
     }

@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::data::{self, Batch, Goal, OpenOptions, Pipeline, Skipped, Split, UNNAMED};
 use crate::error::{Error, Result};
 use crate::nn;
-use crate::units::some;
 
 use super::Config;
 use super::auto::AUTO;
@@ -111,20 +110,11 @@ fn in_form(config: &Config, learned: &RunRecord) -> Result<Split<Pipeline>> {
     let options = OpenOptions { any_size: own.any_size || is_other, columns: learned.input.columns(), ..own };
     let data = open(config, &options)?;
     let of = data.test.description();
-    if (of.goal == Goal::Regress) != learned.input.regresses {
-        let (has, asked) = if learned.input.regresses { ("classes", "numbers") } else { ("numbers", "classes") };
-        let message =
-            format!("`{}` has {has}, but the model has learned {asked}: judge it by data with these", of.name);
-        return Err(Error::Config(message));
-    }
+    // a table without names says that it has a number
     let unnamed = [UNNAMED.to_owned()];
-    let is_unnamed = of.classes == unnamed || learned.classes == unnamed;
-    if of.classes != learned.classes && !(learned.input.regresses && of.classes.len() == 1 && is_unnamed) {
-        let (name, own, learned) = (&of.name, some(&of.classes), some(&learned.classes));
-        let what = if of.goal == Goal::Regress { "numbers" } else { "classes" };
-        let message =
-            format!("`{name}` has the {what} {own}, but the model has learned {learned}: judge it by data with these");
-        return Err(Error::Config(message));
+    let is_one = of.goal == Goal::Regress && learned.input.regresses && of.classes.len() == learned.classes.len();
+    if !(is_one && (of.classes == unnamed || learned.classes == unnamed)) {
+        learned.check_asked(of, "model", "judge it by data with")?;
     }
     let data = targets::learned(data, Some(learned));
     data.map(|part| learned.input.applied(part)).transpose()

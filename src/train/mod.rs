@@ -29,6 +29,7 @@ mod save;
 mod saved_model;
 mod scores;
 mod shown;
+mod spread;
 mod targets;
 mod tensorboard;
 mod trainer;

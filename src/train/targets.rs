@@ -4,6 +4,7 @@ use crate::data::{Augment, Description, Goal, Last, Normalization, On, Pipeline,
 use crate::error::{Error, Result};
 
 use super::record::RunRecord;
+use super::spread::Spread;
 
 /// Samples that are read at once to measure scales.
 const ROWS: usize = 256;
@@ -72,28 +73,13 @@ pub(super) fn check(scales: &Normalization, count: usize) -> Result<(), String> 
 fn measured(train: &Pipeline) -> Result<Normalization> {
     let count = train.description().classes.len();
     let plain = train.clone().augment(Augment::default(), On::Host).epochs(1).batch(ROWS, Last::Keep);
-    let mut origin: Option<Vec<f32>> = None;
-    let (mut samples, mut sums) = (0.0, vec![[0.0_f64; 2]; count]);
+    let mut spread = Spread::default();
     for batch in plain.start()? {
-        let Targets::Numbers(numbers) = batch?.targets else { continue };
-        for row in numbers.chunks_exact(count) {
-            // of numbers far from 0, what they differ by
-            let origin = origin.get_or_insert_with(|| row.to_vec());
-            samples += 1.0;
-            for ((sum, &number), &origin) in sums.iter_mut().zip(row).zip(&*origin) {
-                let number = f64::from(number) - f64::from(origin);
-                *sum = [sum[0] + number, sum[1] + number * number];
-            }
+        if let Targets::Numbers(numbers) = batch?.targets {
+            spread.add(&numbers, count, usize::MAX);
         }
     }
-    let origin = origin.unwrap_or_else(|| vec![0.0; count]);
-    let scales = sums.into_iter().zip(origin).map(|([sum, squares], origin)| {
-        let mean = sum / f64::max(samples, 1.0);
-        let std = (squares / f64::max(samples, 1.0) - mean * mean).max(0.0).sqrt() as f32;
-        ((mean + f64::from(origin)) as f32, if std.is_normal() { std } else { 1.0 })
-    });
-    let (mean, std) = scales.unzip();
-    Ok(Normalization { mean, std })
+    Ok(spread.scales(count))
 }
 
 #[cfg(test)]

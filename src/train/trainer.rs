@@ -11,7 +11,6 @@ use crate::device::Device;
 use crate::error::{Error, Result, StateMismatch};
 use crate::formats::tensorboard::Setting;
 use crate::tensor::Tensor;
-use crate::units::some;
 
 use super::auto::{AUTO, Volume, choose};
 use super::callback::Callback;
@@ -309,17 +308,7 @@ fn check_learned(folder: &Path, data: &Split<Pipeline>) -> Result<()> {
     let Ok(Some(record)) = RunRecord::of(folder) else { return Ok(()) };
     let now = data.train.description();
     let name = &now.name;
-    if (now.goal == Goal::Regress) != record.input.regresses {
-        let (has, learned) = if record.input.regresses { ("classes", "numbers") } else { ("numbers", "classes") };
-        return Err(Error::Config(format!("`{name}` has {has}, but the run has learned {learned}: go on with these")));
-    }
-    if record.classes != now.classes {
-        let (own, learned) = (some(&now.classes), some(&record.classes));
-        let what = if now.goal == Goal::Regress { "numbers" } else { "classes" };
-        let message =
-            format!("`{name}` has the {what} {own}, but the run has learned {learned}: go on with data of these");
-        return Err(Error::Config(message));
-    }
+    record.check_asked(now, "run", "go on with data of")?;
     let (before, now) = (record.start.judged_by(), HeldOut::of(data));
     if before != now {
         let (before, now) = (before.name(), now.name());

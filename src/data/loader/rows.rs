@@ -152,12 +152,14 @@ impl Rows {
         if is_bytes != matches!(self.inputs, Values::U8(_)) {
             self.inputs = if is_bytes { Values::U8(Vec::new()) } else { Values::F32(Vec::new()) };
         }
-        match (kind, &self.targets) {
-            (Kind::Class, Targets::Classes(_)) | (Kind::Mask, Targets::Masks(_)) => {}
-            (Kind::Numbers(_), Targets::Numbers(_)) => {}
-            (Kind::Class, _) => self.targets = Targets::Classes(Vec::new()),
-            (Kind::Mask, _) => self.targets = Targets::Masks(Vec::new()),
-            (Kind::Numbers(_), _) => self.targets = Targets::Numbers(Vec::new()),
+        let none = match kind {
+            Kind::Class => Targets::Classes(Vec::new()),
+            Kind::Mask => Targets::Masks(Vec::new()),
+            Kind::Numbers(_) => Targets::Numbers(Vec::new()),
+        };
+        // what is of its kind has memory
+        if std::mem::discriminant(&self.targets) != std::mem::discriminant(&none) {
+            self.targets = none;
         }
     }
 

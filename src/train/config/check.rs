@@ -144,16 +144,11 @@ impl Config {
     pub(crate) fn check_fits(&self, data: &Description) -> Result<()> {
         let (model, name) = (self.model, &data.name);
         match (model.entry().task, data.goal) {
-            (Task::Segment, Goal::Regress) => {
+            (Task::Segment, Goal::Classify | Goal::Regress) => {
                 let other = if data.shape.len() == 3 { "cnn" } else { "mlp" };
+                let has = if data.goal == Goal::Regress { "numbers" } else { "one" };
                 return wrong(format!(
-                    "model `{model}` says a class for each pixel, but `{name}` has numbers for each sample: take --model {other}"
-                ));
-            }
-            (Task::Segment, Goal::Classify) => {
-                let other = if data.shape.len() == 3 { "cnn" } else { "mlp" };
-                return wrong(format!(
-                    "model `{model}` says a class for each pixel, but `{name}` has one for each sample: take a model such as `{other}`, \
+                    "model `{model}` says a class for each pixel, but `{name}` has {has} for each sample: take a model such as `{other}`, \
                      or data with masks such as `shapes`"
                 ));
             }

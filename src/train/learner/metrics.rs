@@ -12,7 +12,8 @@ use crate::runtime::{Var, never_skip};
 use crate::tensor::Tensor;
 
 use super::super::scores::{Confusion, Tally};
-use super::numbers::{self, Truth};
+use super::super::spread::Spread;
+use super::numbers;
 use super::task::{Answers, Counts, Question};
 
 /// Most parts of steps that are asked for together; a single step may have more.
@@ -130,7 +131,8 @@ pub(super) struct Counters {
 pub(super) struct Evaluation {
     pub(super) counters: Counters,
     question: Question,
-    truth: Truth,
+    /// Of the numbers of the held-out samples themselves, which the host knows.
+    truth: Spread,
     loss: f64,
     /// What [`Counts`] has first, flat.
     counts: Vec<f64>,
@@ -342,7 +344,7 @@ impl Evaluation {
             unread: 0,
             most_unread: MAX_COUNTED,
             question: question.clone(),
-            truth: Truth::default(),
+            truth: Spread::default(),
         })
     }
 
@@ -354,7 +356,7 @@ impl Evaluation {
         }
         self.unread += targets;
         if let Targets::Numbers(numbers) = &batch.targets {
-            self.truth.add(numbers, batch.rows(), batch.samples);
+            self.truth.add(numbers, self.question.classes, batch.samples);
         }
         Ok(())
     }

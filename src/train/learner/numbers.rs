@@ -5,42 +5,10 @@ use crate::tensor::{Reduction, Tensor};
 
 use super::super::config::LossName;
 use super::super::scores::{ErrorSums, Residuals};
+use super::super::spread::Spread;
 
 /// Sums that the device adds up for each number.
 pub(super) const SUMS: usize = 3;
-
-/// What the numbers of the held-out samples are themselves, which the host knows: so that what they differ by is not
-/// lost, however far from 0 they are.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Truth {
-    samples: u64,
-    /// The first sample's, from which sums count.
-    origin: Vec<f32>,
-    /// For each number the sum, and that of the squares.
-    sums: Vec<[f64; 2]>,
-}
-
-impl Truth {
-    /// Adds so many of the rows of `numbers`; the others are padding.
-    pub(super) fn add(&mut self, numbers: &[f32], rows: usize, samples: usize) {
-        let rows = numbers.chunks_exact((numbers.len() / rows.max(1)).max(1)).take(samples);
-        for row in rows {
-            if self.samples == 0 {
-                (self.origin, self.sums) = (row.to_vec(), vec![[0.0; 2]; row.len()]);
-            }
-            self.samples += 1;
-            for ((sum, &number), &origin) in self.sums.iter_mut().zip(row).zip(&self.origin) {
-                let number = f64::from(number) - f64::from(origin);
-                *sum = [sum[0] + number, sum[1] + number * number];
-            }
-        }
-    }
-
-    /// The sum of the squares of what one of the numbers differs by from its mean.
-    fn total(&self, place: usize) -> f64 {
-        self.sums.get(place).map_or(0.0, |[sum, squares]| (squares - sum * sum / self.samples.max(1) as f64).max(0.0))
-    }
-}
 
 /// The loss of what a model says of numbers, both f32 `[rows, numbers]`.
 #[track_caller]
@@ -61,8 +29,8 @@ pub(super) fn sums(said: &Tensor, numbers: &Tensor, weights: &Tensor) -> Tensor 
     Tensor::stack(&sums.iter().collect::<Vec<_>>(), 0)
 }
 
-/// What such sums over standardised numbers say of the numbers in their own units.
-pub(super) fn residuals(sums: &[f64], truth: &Truth, scales: Option<&Normalization>) -> Residuals {
+/// What such sums over standardised numbers say of the numbers in their own units, whose own spread is `truth`.
+pub(super) fn residuals(sums: &[f64], truth: &Spread, scales: Option<&Normalization>) -> Residuals {
     let numbers = sums.len() / SUMS;
     let number = |place: usize| {
         let [error, absolute, squared] = std::array::from_fn(|row| sums[row * numbers + place]);
@@ -74,7 +42,7 @@ pub(super) fn residuals(sums: &[f64], truth: &Truth, scales: Option<&Normalizati
             total: truth.total(place),
         }
     };
-    Residuals::new(truth.samples, (0..numbers).map(number).collect())
+    Residuals::new(truth.samples(), (0..numbers).map(number).collect())
 }
 
 #[cfg(test)]
@@ -98,9 +66,9 @@ mod tests {
             let sums: Vec<f64> = sums.to_vec::<f32>().expect("values").into_iter().map(f64::from).collect();
             // in their own units, far from 0
             let own: Vec<f32> = numbers.iter().zip(0..).map(|(x, at)| x * scales.std[at % width] + 1e4).collect();
-            let mut truth = Truth::default();
-            truth.add(&own[..20 * width], 20, 20);
-            truth.add(&own[20 * width..], rows - 20, in_use - 20);
+            let mut truth = Spread::default();
+            truth.add(&own[..20 * width], width, 20);
+            truth.add(&own[20 * width..], width, in_use - 20);
             let found = residuals(&sums, &truth, Some(&scales));
             assert_eq!((found.samples(), found.numbers()), (in_use as u64, width), "{device:?}");
             for place in 0..width {
@@ -128,13 +96,13 @@ mod tests {
     #[test]
     fn numbers_far_from_0_vary_and_those_that_are_all_the_same_do_not() {
         let total = |numbers: &[f32]| {
-            let mut truth = Truth::default();
-            truth.add(numbers, numbers.len(), numbers.len());
+            let mut truth = Spread::default();
+            truth.add(numbers, 1, numbers.len());
             residuals(&[0.0, 0.0, 1.0], &truth, None).number(0)
         };
         let years = total(&[2000.0, 2001.0, 1999.0, 2000.0]);
         assert!((years.r2 - 0.5).abs() < 1e-12 && (years.rmse - 0.5).abs() < 1e-12, "{years:?}");
         assert_eq!(total(&[1.7; 3]).r2, 0.0);
-        assert_eq!(residuals(&[0.0; 3], &Truth::default(), None).samples(), 0);
+        assert_eq!(residuals(&[0.0; 3], &Spread::default(), None).samples(), 0);
     }
 }

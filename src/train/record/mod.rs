@@ -12,8 +12,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::Normalization;
+use crate::data::{Description, Goal, Normalization};
 use crate::error::{Error, Result};
+use crate::units::some;
 
 use super::{MemoryNeed, Start};
 
@@ -58,6 +59,22 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// An error if data ask for something else than the run has learned: each would be taken for another. `whose` has
+    /// learned it, and `then` is what is to be done.
+    pub(in crate::train) fn check_asked(&self, of: &Description, whose: &str, then: &str) -> Result<()> {
+        let name = &of.name;
+        let kind = |regresses| if regresses { "numbers" } else { "classes" };
+        let (own, learned) = (of.goal == Goal::Regress, self.input.regresses);
+        let (own, learned) = if own != learned {
+            (kind(own).to_owned(), kind(learned).to_owned())
+        } else if of.classes != self.classes {
+            (format!("the {} {}", kind(own), some(&of.classes)), some(&self.classes))
+        } else {
+            return Ok(());
+        };
+        Err(Error::Config(format!("`{name}` has {own}, but the {whose} has learned {learned}: {then} these")))
+    }
+
     /// That of the run in this folder; `None` if there is none, or none that can be read, which is nothing to compare with.
     pub(crate) fn of(run: &Path) -> Result<Option<Self>> {
         let path = run.join(RUN);

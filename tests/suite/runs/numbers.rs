@@ -1,5 +1,6 @@
 //! Runs whose model predicts numbers.
 
+use brasa::data::Random;
 use brasa::train::record::Predictions;
 use brasa::train::{LossName, Predictor, Residuals, Score};
 
@@ -176,24 +177,8 @@ fn two_devices_learn_numbers_together() {
 /// The trainer measures them, and the parts have one set of scales, whatever each says.
 #[test]
 fn scales_are_those_of_the_training_part() {
-    struct Unscaled(Arc<Numbers>, Description);
-    impl Dataset for Unscaled {
-        fn description(&self) -> &Description {
-            &self.1
-        }
-        fn len(&self) -> usize {
-            self.0.len()
-        }
-        fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
-            self.0.get(index, sample)
-        }
-    }
     let (out, device) = (folder(), Device::cpu());
-    let part = |scales: Option<Normalization>| {
-        let of = Numbers::new();
-        let description = Description { scales, ..of.0.clone() };
-        Pipeline::new(Arc::new(Unscaled(of, description)))
-    };
+    let part = |scales| Pipeline::new(Numbers::new()).described(Description { scales, ..Numbers::new().0.clone() });
     let far = Some(Normalization { mean: vec![0.0, 1.0], std: vec![1.0, 1.0] });
     let data = Split::new(part(None), part(far));
     let summary = train(Trainer::with_data(short(&device, out.path()), data).expect("good settings")).0;
@@ -237,29 +222,20 @@ fn settings_that_do_not_fit_numbers_are_refused() {
 #[test]
 fn a_number_that_is_missing_or_not_finite_is_told() {
     type Change = fn(&mut Sample);
-    struct Odd(Arc<Numbers>, Change);
-    impl Dataset for Odd {
-        fn description(&self) -> &Description {
-            self.0.description()
-        }
-        fn len(&self) -> usize {
-            self.0.len()
-        }
-        fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
-            self.0.get(index, sample)?;
-            if index == 7 {
-                self.1(sample);
-            }
-            Ok(())
-        }
-    }
     let cases: [(Change, &str); 3] = [
         (|sample| sample.set_numbers(&[1.0]), "sample 7 has 1 number to predict, but the data set names 2"),
         (|sample| sample.set_numbers(&[1.0, f32::NAN]), "sample 7 has NaN to predict"),
         (|sample| sample.target = Target::Class(0), "sample 7 has no numbers to predict, but a class"),
     ];
     for (change, expected) in cases {
-        let pipeline = Pipeline::new(Arc::new(Odd(Numbers::new(), change))).strict(true);
+        let seventh = Values::F32(Numbers::row(7).0.to_vec());
+        let odd = move |sample: &mut Sample, _: &mut Random| {
+            if sample.input == seventh {
+                change(sample);
+            }
+            Ok(())
+        };
+        let pipeline = Pipeline::new(Numbers::new()).map(odd).strict(true);
         let batches: Result<Vec<_>> = pipeline.start().expect("threads").collect();
         let error = batches.expect_err("it is strict").to_string();
         assert!(error.contains(expected), "{error}");

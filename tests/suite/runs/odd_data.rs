@@ -291,31 +291,15 @@ fn parts_of_a_batch_count_by_the_pixels_that_have_a_class() {
     }
 }
 
-/// Rows whose classes have other names.
-struct Renamed(Arc<Rows>, Description);
-
-impl Dataset for Renamed {
-    fn description(&self) -> &Description {
-        &self.1
-    }
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn get(&self, index: usize, sample: &mut Sample) -> Result<()> {
-        self.0.get(index, sample)
-    }
-}
-
 #[test]
 fn a_run_does_not_go_on_with_other_classes() {
     let (out, device) = (folder(), Device::cpu());
     let config = Config { batch_size: 4, epochs: 1, name: Some("run".into()), ..settings(&device, out.path()) };
     let data = || Split::new(Pipeline::new(Rows::new(None)), Pipeline::new(Rows::new(None)));
     train(Trainer::with_data(config.clone(), data()).expect("good settings"));
-    let rows = Rows::new(None);
-    let description = Description { classes: vec!["above".into(), "zero".into()], ..rows.description().clone() };
-    let renamed = Arc::new(Renamed(rows, description));
-    let others = Split::new(Pipeline::new(renamed.clone()), Pipeline::new(renamed));
+    let description =
+        Description { classes: vec!["above".into(), "zero".into()], ..Rows::new(None).description().clone() };
+    let others = data().map(|part| part.described(description.clone()));
     let (folder, longer) = (out.path().join("run"), Config { epochs: 2, ..config });
     let before = std::fs::read(folder.join("run.json")).expect("it is there");
     let error = Trainer::resume_with_data(&folder, longer.clone(), others).expect_err("other classes").to_string();
