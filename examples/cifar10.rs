@@ -8,12 +8,12 @@
 use std::sync::Arc;
 
 use brasa::data::{Last, OpenOptions, Pipeline, open};
-use brasa::nn::{Conv2d, Init, Linear, Mode, Module, save_weights};
+use brasa::nn::{Conv2d, Init, Linear, Mode, Module, Variables, save_weights};
 use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Momentum, Optimizer, SGD, SGDOptions};
-use brasa::runtime::{Step, Var};
+use brasa::runtime::Step;
 use brasa::tensor::CrossEntropy;
-use brasa::{DType, Device, Error, Result, Tensor};
+use brasa::{DType, Device, Error, Result, Tensor, variables};
 
 /// The network: two convolutions, each with max-pooling, and three linear layers. 62,006 numbers to be learned.
 struct Net {
@@ -39,6 +39,9 @@ impl Net {
     }
 }
 
+// Where the numbers are that are learned: what PyTorch finds by looking at attributes.
+variables!(Net: conv1, conv2, fc1, fc2, fc3);
+
 impl Module for Net {
     /// `[pictures, 3, 32, 32]` to a number for each class, larger if it is likelier: `[pictures, classes]`.
     fn forward(&self, pictures: &Tensor) -> Tensor {
@@ -49,15 +52,6 @@ impl Module for Net {
         let x = self.fc1.forward(&x).relu();
         let x = self.fc2.forward(&x).relu();
         self.fc3.forward(&x)
-    }
-
-    /// Where the numbers are that are learned: what PyTorch finds by looking at attributes.
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.conv1.visit(visitor);
-        self.conv2.visit(visitor);
-        self.fc1.visit(visitor);
-        self.fc2.visit(visitor);
-        self.fc3.visit(visitor);
     }
 }
 

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use brasa::data::{Cache, Format, Last, On, OpenOptions, Pipeline, open};
-use brasa::nn::{BatchNorm2d, Conv2d, Init, Initial, Linear, Mode, Module};
+use brasa::nn::{BatchNorm2d, Conv2d, Init, Initial, Linear, Mode, Module, Variables};
 use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Momentum, Optimizer, SGD, SGDOptions, WeightDecay};
 use brasa::runtime::{Hyper, Step, Var};
 use brasa::tensor::{CrossEntropy, PadMode};
-use brasa::{DType, Device, Error, Result, Tensor};
+use brasa::{DType, Device, Error, Result, Tensor, variables};
 
 const ROWS: usize = 1024;
 const MOMENTUM: f32 = 0.85;
@@ -98,17 +98,22 @@ fn identity(inputs: usize, outputs: usize, init: &Init) -> Result<Conv2d> {
     Ok(conv)
 }
 
+variables!(Net: whiten, groups, head);
+
 impl Module for Net {
     fn forward(&self, input: &Tensor) -> Tensor {
         let first = self.whiten.forward(input).gelu();
         let last = self.groups.iter().fold(first, |value, group| group.forward(&value));
         self.head.forward(&last.max_pool2d(3, 3, 0).flatten(1, -1)) * (1.0 / 9.0)
     }
+}
 
+impl Variables for Group {
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.whiten.visit(visitor);
-        self.groups.iter().for_each(|group| group.visit(visitor));
-        self.head.visit(visitor);
+        for (conv, norm) in self.convs.iter().zip(&self.norms) {
+            conv.visit(visitor);
+            norm.visit(visitor);
+        }
     }
 }
 
@@ -117,13 +122,6 @@ impl Module for Group {
         let halved = self.convs[0].forward(input).max_pool2d(2, 2, 0);
         let value = self.norms[0].forward(&halved).gelu();
         self.norms[1].forward(&self.convs[1].forward(&value)).gelu()
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        for (conv, norm) in self.convs.iter().zip(&self.norms) {
-            conv.visit(visitor);
-            norm.visit(visitor);
-        }
     }
 }
 

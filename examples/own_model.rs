@@ -7,9 +7,8 @@
 use brasa::models::{self, Task};
 use brasa::nn::{BatchNorm2d, Conv2d, Init, Linear, Module};
 use brasa::ops::conv::ConvOptions;
-use brasa::runtime::Var;
 use brasa::train::{Config, Control, Event, ModelName, Trainer};
-use brasa::{Result, Tensor};
+use brasa::{Result, Tensor, variables};
 
 /// Two convolutions; between them, channels are weighted by what the whole picture shows (squeeze and excitation, Hu et
 /// al. 2018, arXiv 1709.01507).
@@ -36,6 +35,8 @@ impl Gated {
     }
 }
 
+variables!(Gated: conv1, norm, gate, conv2, head);
+
 impl Module for Gated {
     /// `[batch, channels, height, width]` to `[batch, classes]`.
     fn forward(&self, pictures: &Tensor) -> Tensor {
@@ -43,14 +44,6 @@ impl Module for Gated {
         let gate = self.gate.forward(&x.mean_dim([2, 3])).sigmoid();
         let x = self.conv2.forward(&(x * gate.unsqueeze(2).unsqueeze(3))).relu();
         self.head.forward(&x.mean_dim([2, 3]))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.conv1.visit(visitor);
-        self.norm.visit(visitor);
-        self.gate.visit(visitor);
-        self.conv2.visit(visitor);
-        self.head.visit(visitor);
     }
 }
 

@@ -11,7 +11,7 @@
 //! # }
 //! ```
 
-pub use crate::nn::{Init, Module};
+pub use crate::nn::{Init, Module, Variables};
 pub use crate::optim::Optimizer;
 pub use crate::runtime::{Step, Var};
-pub use crate::{DType, Device, Error, Result, Shape, Tensor, nn, no_grad, optim};
+pub use crate::{DType, Device, Error, Result, Shape, Tensor, nn, no_grad, optim, variables};

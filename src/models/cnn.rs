@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::nn::{Conv2d, Dropout, Init, Linear, Module};
 use crate::ops::conv::ConvOptions;
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 /// The network of PyTorch's "Training a Classifier" tutorial: two 5×5 convolutions, each with ReLU and 2×2 max-pooling,
 /// then linear layers of 120, 84 and `classes` values with ReLU between.
@@ -36,6 +36,8 @@ impl TutorialCnn {
     }
 }
 
+variables!(TutorialCnn: conv1, conv2, fc1, fc2, fc3);
+
 impl Module for TutorialCnn {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -43,14 +45,6 @@ impl Module for TutorialCnn {
         let value = self.conv2.forward(&value).relu().max_pool2d(2, 2, 0).flatten(1, -1);
         let value = self.fc1.forward(&value).relu();
         self.fc3.forward(&self.fc2.forward(&value).relu())
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.conv1.visit(visitor);
-        self.conv2.visit(visitor);
-        for layer in [&self.fc1, &self.fc2, &self.fc3] {
-            layer.visit(visitor);
-        }
     }
 }
 
@@ -84,6 +78,8 @@ impl DigitsCnn {
     }
 }
 
+variables!(DigitsCnn: conv1, conv2, conv3, fc);
+
 impl Module for DigitsCnn {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -91,12 +87,5 @@ impl Module for DigitsCnn {
         let value = self.conv2.forward(&value).relu().max_pool2d(2, 2, 0);
         let value = self.conv3.forward(&value).relu().max_pool2d(2, 2, 0).flatten(1, -1);
         self.fc.forward(&self.dropout.forward(&value))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        for layer in [&self.conv1, &self.conv2, &self.conv3] {
-            layer.visit(visitor);
-        }
-        self.fc.visit(visitor);
     }
 }

@@ -5,6 +5,7 @@ use crate::nn::{self, Conv2d, Init, Initial, LayerNorm, LayerNorm2d, Linear, Mod
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 /// Added to variances.
 const EPSILON: f64 = 1e-6;
@@ -97,17 +98,13 @@ fn linear(inputs: usize, outputs: usize, init: &Init) -> Result<Linear> {
     )
 }
 
+variables!(ConvNeXt: features, norm, head);
+
 impl Module for ConvNeXt {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let value = self.features.forward(input).mean_keepdim([2, 3]);
         self.head.forward(&self.norm.forward(&value).flatten(1, -1))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.features.visit(visitor);
-        self.norm.visit(visitor);
-        self.head.visit(visitor);
     }
 }
 
@@ -137,19 +134,13 @@ impl Block {
     }
 }
 
+variables!(Block: scale, conv, norm, expand, reduce);
+
 impl Module for Block {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let value = self.norm.forward(&self.conv.forward(input).permute([0, 2, 3, 1]));
         let value = self.reduce.forward(&self.expand.forward(&value).gelu()).permute([0, 3, 1, 2]);
         input + self.depth.forward(&(value * self.scale.tensor()))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.scale);
-        self.conv.visit(visitor);
-        self.norm.visit(visitor);
-        self.expand.visit(visitor);
-        self.reduce.visit(visitor);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::nn::{Generator as Random, Init, KeyValueCache, Mode, Module};
+use crate::nn::{Generator as Random, Init, KeyValueCache, Mode, Variables};
 use crate::runtime::Step;
 use crate::tensor::Tensor;
 
@@ -36,8 +36,11 @@ impl Sampling {
     }
 }
 
+/// Tokens of a prompt that are read at once.
+const CHUNK: usize = 32;
+
 /// A [`Gpt`] that writes: one captured step per token, which keeps keys and values of all positions before, so that its
-/// cost does not grow with the text.
+/// cost does not grow with the text. Prompts are read in chunks of 32 tokens.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -74,8 +77,8 @@ impl Generator {
         let caches: Vec<KeyValueCache> = model.caches(&init)?;
         let traced = model.clone();
         let step = Step::new(&device, move |inputs| {
-            let [token, position] = inputs else { panic!("a step takes a token and its position") };
-            vec![Mode::Evaluate.scope(|| traced.forward_next(token, position, &caches))]
+            let [tokens, position] = inputs else { panic!("a step takes tokens and the first one's position") };
+            vec![Mode::Evaluate.scope(|| traced.forward_next(tokens, position, &caches))]
         })?;
         Ok(Self { step, model: model.clone() })
     }
@@ -101,21 +104,24 @@ impl Generator {
         }
         let mut random = Random::new(sampling.seed, "sampling");
         let mut text = prompt.to_vec();
-        for position in 0..total.saturating_sub(1) {
-            let logits = self.next(text[position], position)?;
-            if position + 1 == text.len() {
-                text.push(choose(&logits, sampling, &mut random));
+        let mut position = 0;
+        while text.len() < total {
+            let new = if text.len() - position < CHUNK { 1 } else { CHUNK };
+            let logits = self.read(&text[position..position + new], position)?;
+            position += new;
+            if position == text.len() {
+                text.push(choose(&logits.to_vec()?, sampling, &mut random));
             }
         }
         Ok(text.split_off(prompt.len()))
     }
 
-    /// Logits of what follows `token`, which stands at `position`.
-    fn next(&mut self, token: i32, position: usize) -> Result<Vec<f32>> {
+    /// Logits of what follows `tokens`, of which the first stands at `position`.
+    fn read(&mut self, tokens: &[i32], position: usize) -> Result<Tensor> {
         let device = self.model.variables()[0].device().clone();
-        let token = Tensor::from_slice(&[token], [1, 1], &device)?;
+        let tokens = Tensor::from_slice(tokens, [1, tokens.len()], &device)?;
         let position = Tensor::from_slice(&[position as i32], [], &device)?;
-        self.step.run(&[token, position])?[0].to_vec()
+        Ok(self.step.run(&[tokens, position])?.remove(0))
     }
 }
 

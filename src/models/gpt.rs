@@ -3,10 +3,11 @@
 use crate::error::Result;
 use crate::graph::refuse;
 use crate::nn::{
-    Embedding, Init, KeyValueCache, LayerNorm, Linear, Module, TransformerEncoderLayer, TransformerOptions, block,
+    AttentionMasks, Embedding, Init, KeyValueCache, LayerNorm, Linear, Module, TransformerEncoderLayer,
+    TransformerOptions, block,
 };
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 /// Sizes of a [`Gpt`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,18 +77,22 @@ impl Gpt {
         self.blocks.iter().enumerate().map(cache).collect()
     }
 
-    /// Logits `[vocabulary]` of what follows `token` `[1, 1]`, number `position` (`[]`) of its sequence, of which
-    /// `caches` know what came before.
+    /// Logits `[vocabulary]` of what follows `tokens`, `[1, new]`, of which the first is number `position` (`[]`) of its
+    /// sequence; `caches` know what came before.
     #[track_caller]
-    pub(super) fn forward_next(&self, token: &Tensor, position: &Tensor, caches: &[KeyValueCache]) -> Tensor {
-        let place = self.position_embedding.forward(&position.reshape([1, 1]));
-        let mut value = self.token_embedding.forward(token) + place;
+    pub(super) fn forward_next(&self, tokens: &Tensor, position: &Tensor, caches: &[KeyValueCache]) -> Tensor {
+        let new = tokens.size(1);
+        let places = (Tensor::arange(new, tokens.device()) + position).unsqueeze(0);
+        let mut value = self.token_embedding.forward(tokens) + self.position_embedding.forward(&places);
         for (block, cache) in self.blocks.iter().zip(caches) {
-            value = block.forward_next(&value, position, cache);
+            value = block.forward_next(&value, position, cache, AttentionMasks::default());
         }
-        self.head.forward(&self.norm.forward(&value)).reshape([self.options.vocabulary])
+        let last = value.narrow(1, new - 1, 1);
+        self.head.forward(&self.norm.forward(&last)).reshape([self.options.vocabulary])
     }
 }
+
+variables!(Gpt: token_embedding, position_embedding, blocks, norm, head);
 
 impl Module for Gpt {
     #[track_caller]
@@ -105,13 +110,5 @@ impl Module for Gpt {
             value = block(module, &value);
         }
         self.head.forward(&self.norm.forward(&value)).transpose(1, 2)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.token_embedding.visit(visitor);
-        self.position_embedding.visit(visitor);
-        self.blocks.iter().for_each(|block| block.visit(visitor));
-        self.norm.visit(visitor);
-        self.head.visit(visitor);
     }
 }

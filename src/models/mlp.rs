@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::nn::{Init, Linear, Module};
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 /// Linear layers with ReLU between them, from `[batch, ..]`, which it flattens, to `[batch, classes]`.
 ///
@@ -26,6 +26,8 @@ impl Mlp {
     }
 }
 
+variables!(Mlp: layers);
+
 impl Module for Mlp {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -34,9 +36,5 @@ impl Module for Mlp {
             value = layer.forward(&if index == 0 { value } else { value.relu() });
         }
         value
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.layers.iter().for_each(|layer| layer.visit(visitor));
     }
 }

@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::nn::{BatchNorm2d, Block, Dropout, Init, Linear, Module, ReLU6, Residual, Sequential};
 use crate::ops::conv::ConvOptions;
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::blocks::{conv, head};
 
@@ -99,15 +99,12 @@ fn inverted_residual(
         .push(BatchNorm2d::new(outputs, &init.at(index + 2))?))
 }
 
+variables!(MobileNetV2: features, classifier);
+
 impl Module for MobileNetV2 {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let value = self.features.forward(input).mean_dim([2, 3]);
         self.classifier.forward(&self.dropout.forward(&value))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.features.visit(visitor);
-        self.classifier.visit(visitor);
     }
 }

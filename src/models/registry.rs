@@ -196,20 +196,17 @@ pub fn all() -> Vec<&'static Entry> {
 /// use brasa::data::digits;
 /// use brasa::models::{self, Task};
 /// use brasa::nn::{Linear, Module};
-/// use brasa::runtime::Var;
 /// use brasa::train::{Config, Control, ModelName, Trainer};
 /// use brasa::{Result, Tensor};
 ///
 /// /// Two linear layers with a wave between them.
 /// struct Waves(Linear, Linear);
 ///
+/// brasa::variables!(Waves: 0, 1);
+///
 /// impl Module for Waves {
 ///     fn forward(&self, input: &Tensor) -> Tensor {
 ///         self.1.forward(&self.0.forward(&input.flatten(1, -1)).sin())
-///     }
-///     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-///         self.0.visit(visitor);
-///         self.1.visit(visitor);
 ///     }
 /// }
 ///

@@ -1,10 +1,11 @@
 //! Residual networks (He et al., arXiv 1512.03385), with torchvision's keys.
 
 use crate::error::Result;
-use crate::nn::{BatchNorm2d, Conv2d, Init, Linear, Module, block};
+use crate::nn::{BatchNorm2d, Conv2d, Init, Linear, Module, Variables, block};
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::blocks::conv;
 
@@ -64,20 +65,14 @@ fn conv3x3(inputs: usize, outputs: usize, stride: usize, init: &Init) -> Result<
     conv(inputs, outputs, 3, ConvOptions::default().stride(stride).padding(1), init)
 }
 
+variables!(BasicBlock: conv1, bn1, conv2, bn2, around);
+
 impl Module for BasicBlock {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let value = self.bn1.forward(&self.conv1.forward(input)).relu();
         let value = self.bn2.forward(&self.conv2.forward(&value));
         (value + self.around.forward(input)).relu()
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.conv1.visit(visitor);
-        self.bn1.visit(visitor);
-        self.conv2.visit(visitor);
-        self.bn2.visit(visitor);
-        self.around.visit(visitor);
     }
 }
 
@@ -109,6 +104,8 @@ impl Bottleneck {
     }
 }
 
+variables!(Bottleneck: convs, around);
+
 impl Module for Bottleneck {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -116,14 +113,6 @@ impl Module for Bottleneck {
         let value = first.1.forward(&first.0.forward(input)).relu();
         let value = second.1.forward(&second.0.forward(&value)).relu();
         (third.1.forward(&third.0.forward(&value)) + self.around.forward(input)).relu()
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        for (conv, norm) in &self.convs {
-            conv.visit(visitor);
-            norm.visit(visitor);
-        }
-        self.around.visit(visitor);
     }
 }
 
@@ -160,11 +149,12 @@ impl Around {
             }
         }
     }
+}
 
+impl Variables for Around {
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
         if let Self::Projection(layers) = self {
-            layers.0.visit(visitor);
-            layers.1.visit(visitor);
+            layers.visit(visitor);
         }
     }
 }
@@ -243,6 +233,8 @@ impl ResNet {
     }
 }
 
+variables!(ResNet: conv1, bn1, blocks, fc);
+
 impl Module for ResNet {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -251,13 +243,6 @@ impl Module for ResNet {
             value = block(module.as_ref(), &value);
         }
         self.fc.forward(&value.mean_dim([2, 3]))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.conv1.visit(visitor);
-        self.bn1.visit(visitor);
-        self.blocks.iter().for_each(|block| block.visit(visitor));
-        self.fc.visit(visitor);
     }
 }
 
@@ -317,6 +302,8 @@ impl CifarResNet {
     }
 }
 
+variables!(CifarResNet: conv1, bn1, blocks, fc);
+
 impl Module for CifarResNet {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -325,12 +312,5 @@ impl Module for CifarResNet {
             value = block(module, &value);
         }
         self.fc.forward(&value.mean_dim([2, 3]))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.conv1.visit(visitor);
-        self.bn1.visit(visitor);
-        self.blocks.iter().for_each(|block| block.visit(visitor));
-        self.fc.visit(visitor);
     }
 }

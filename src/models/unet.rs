@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::nn::{BatchNorm2d, Conv2d, Init, Module, block};
 use crate::ops::conv::ConvOptions;
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 /// Twice a 3×3 convolution with bias, batch norm and ReLU.
 #[derive(Debug)]
@@ -32,18 +32,13 @@ impl DoubleConv {
     }
 }
 
+variables!(DoubleConv: conv1, bn1, conv2, bn2);
+
 impl Module for DoubleConv {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let value = self.bn1.forward(&self.conv1.forward(input)).relu();
         self.bn2.forward(&self.conv2.forward(&value)).relu()
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.conv1.visit(visitor);
-        self.bn1.visit(visitor);
-        self.conv2.visit(visitor);
-        self.bn2.visit(visitor);
     }
 }
 
@@ -87,6 +82,8 @@ impl UNet {
     }
 }
 
+variables!(UNet: down, bottom, up, head);
+
 impl Module for UNet {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -102,12 +99,5 @@ impl Module for UNet {
             value = block(layers, &Tensor::cat(&[&value.upsample_nearest2d([2, 2]), skip], 1));
         }
         self.head.forward(&value)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.down.iter().for_each(|block| block.visit(visitor));
-        self.bottom.visit(visitor);
-        self.up.iter().for_each(|block| block.visit(visitor));
-        self.head.visit(visitor);
     }
 }

@@ -5,8 +5,8 @@ use crate::nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Block, Conv2d, Dropout, Flatten, Init, Initial, MaxPool2d, Module, ReLU, Sequential,
 };
 use crate::ops::conv::ConvOptions;
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::blocks::{he, head};
 
@@ -94,15 +94,12 @@ impl VGG {
     }
 }
 
+variables!(VGG: features, classifier);
+
 impl Module for VGG {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let parts = AdaptiveAvgPool2d::new(7).forward(&self.features.forward(input));
         self.classifier.forward(&Flatten::default().forward(&parts))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.features.visit(visitor);
-        self.classifier.visit(visitor);
     }
 }

@@ -6,6 +6,7 @@ use crate::nn::{Conv2d, Init, Initial, LayerNorm, Linear, Module, Scope, block};
 use crate::ops::conv::ConvOptions;
 use crate::runtime::Var;
 use crate::tensor::{Mask, Tensor};
+use crate::variables;
 
 /// Added to variances.
 const EPSILON: f64 = 1e-6;
@@ -80,6 +81,8 @@ fn linear(inputs: usize, outputs: usize, init: &Init) -> Result<Linear> {
     Linear::with_initial(inputs, outputs, WEIGHT, Some(Initial::Constant(0.0)), init)
 }
 
+variables!(VisionTransformer: cls_token, pos_embed, patch_embed, blocks, norm, head);
+
 impl Module for VisionTransformer {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -95,15 +98,6 @@ impl Module for VisionTransformer {
             value = block(module, &value);
         }
         self.head.forward(&self.norm.forward(&value).select(1, 0))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.cls_token);
-        visitor(&self.pos_embed);
-        self.patch_embed.visit(visitor);
-        self.blocks.iter().for_each(|block| block.visit(visitor));
-        self.norm.visit(visitor);
-        self.head.visit(visitor);
     }
 }
 
@@ -147,6 +141,8 @@ impl Block {
     }
 }
 
+variables!(Block: norm1, qkv, proj, norm2, fc1, fc2);
+
 impl Module for Block {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -154,16 +150,5 @@ impl Module for Block {
         let value = input + self.proj.forward(&self.attend(&projected));
         let hidden = self.fc1.forward(&self.norm2.forward(&value)).gelu();
         value + self.fc2.forward(&hidden)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.norm1.visit(visitor);
-        for layer in [&self.qkv, &self.proj] {
-            layer.visit(visitor);
-        }
-        self.norm2.visit(visitor);
-        for layer in [&self.fc1, &self.fc2] {
-            layer.visit(visitor);
-        }
     }
 }

@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::module::Scope;
 use super::{Init, Initial, Mode, Module};
@@ -15,13 +16,13 @@ macro_rules! plain {
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct $name;
 
+        variables!($name);
+
         impl Module for $name {
             #[track_caller]
             fn forward(&self, input: &Tensor) -> Tensor {
                 input.$method()
             }
-
-            fn visit(&self, _: &mut dyn FnMut(&Var)) {}
         }
     )*};
 }
@@ -72,13 +73,13 @@ macro_rules! with_options {
             }
         }
 
+        variables!($name);
+
         impl Module for $name {
             #[track_caller]
             fn forward(&self, input: &Tensor) -> Tensor {
                 input.$method($(self.$field),*)
             }
-
-            fn visit(&self, _: &mut dyn FnMut(&Var)) {}
         }
     )*};
 }
@@ -167,15 +168,13 @@ impl PReLU {
     }
 }
 
+variables!(PReLU: weight);
+
 impl Module for PReLU {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let _scope = self.scope.enter();
         input.prelu(&self.weight.tensor())
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.weight);
     }
 }
 
@@ -195,6 +194,8 @@ impl Default for RReLU {
     }
 }
 
+variables!(RReLU);
+
 impl Module for RReLU {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -205,6 +206,4 @@ impl Module for RReLU {
         let slope = Tensor::rand(input.shape(), input.device()).to_dtype(input.dtype()) * (upper - lower) + lower;
         input.le(0.0).where_(input * slope, input)
     }
-
-    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }

@@ -6,6 +6,7 @@ use crate::ops::ok;
 use crate::runtime::Var;
 use crate::shape::Shape;
 use crate::tensor::{PadMode, Tensor};
+use crate::variables;
 
 use super::module::Scope;
 use super::{Init, Initial, Module};
@@ -133,6 +134,8 @@ impl<const AXES: usize> Conv<AXES> {
     }
 }
 
+variables!(impl[const AXES: usize] Conv<AXES>: weight, bias);
+
 impl<const AXES: usize> Module for Conv<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -144,11 +147,6 @@ impl<const AXES: usize> Module for Conv<AXES> {
                 self.convolve(&input, &options)
             }
         }
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.weight);
-        self.bias.iter().for_each(visitor);
     }
 }
 
@@ -217,6 +215,8 @@ impl<const AXES: usize> ConvTranspose<AXES> {
     }
 }
 
+variables!(impl[const AXES: usize] ConvTranspose<AXES>: weight, bias);
+
 impl<const AXES: usize> Module for ConvTranspose<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -227,11 +227,6 @@ impl<const AXES: usize> Module for ConvTranspose<AXES> {
             2 => input.conv_transpose2d(&weight, bias.as_ref(), &self.options),
             _ => input.conv_transpose3d(&weight, bias.as_ref(), &self.options),
         }
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.weight);
-        self.bias.iter().for_each(visitor);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Layers that leave something out at random in training, and are the identity in evaluation.
 
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::{Mode, Module};
 
@@ -108,14 +108,16 @@ fn drop_leading(input: &Tensor, axes: usize, probability: f64) -> Tensor {
     input * Tensor::ones(shape, input.device()).to_dtype(input.dtype()).dropout(probability)
 }
 
+variables!(Dropout);
+
 impl Module for Dropout {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         if is_active(self.probability) { input.dropout(self.probability) } else { input.clone() }
     }
-
-    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }
+
+variables!(impl[const AXES: usize] ChannelDropout<AXES>);
 
 impl<const AXES: usize> Module for ChannelDropout<AXES> {
     #[track_caller]
@@ -127,8 +129,6 @@ impl<const AXES: usize> Module for ChannelDropout<AXES> {
         let leading = if AXES == 2 { 2 } else { rank - AXES };
         if is_active(self.probability) { drop_leading(input, leading, self.probability) } else { input.clone() }
     }
-
-    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }
 
 /// `input` with what it saturates at where a draw of `shape` says so, and with mean and variance as before.
@@ -144,6 +144,8 @@ fn drop_to_saturation(input: &Tensor, shape: &[usize], probability: f64) -> Tens
     kept.where_(input, SATURATED) * scale - scale * probability * SATURATED
 }
 
+variables!(AlphaDropout);
+
 impl Module for AlphaDropout {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -153,9 +155,9 @@ impl Module for AlphaDropout {
             input.clone()
         }
     }
-
-    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }
+
+variables!(FeatureAlphaDropout);
 
 impl Module for FeatureAlphaDropout {
     #[track_caller]
@@ -168,15 +170,13 @@ impl Module for FeatureAlphaDropout {
         shape[..2].copy_from_slice(&input.shape()[..2]);
         drop_to_saturation(input, &shape, self.probability)
     }
-
-    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }
+
+variables!(StochasticDepth);
 
 impl Module for StochasticDepth {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         if is_active(self.probability) { drop_leading(input, 1, self.probability) } else { input.clone() }
     }
-
-    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::module::Scope;
 use super::{Init, Initial, Module};
@@ -51,16 +52,14 @@ impl Embedding {
     }
 }
 
+variables!(Embedding: weight);
+
 impl Module for Embedding {
     /// `input`: integers below `count`; others become an error when the result is read.
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let _scope = self.scope.enter();
         rows(&self.weight, input, self.padding)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.weight);
     }
 }
 

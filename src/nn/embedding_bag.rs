@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::{ScatterOp, Tensor};
+use crate::variables;
 
 use super::embedding::rows;
 use super::module::Scope;
@@ -138,14 +139,12 @@ impl EmbeddingBag {
     }
 }
 
+variables!(EmbeddingBag: weight);
+
 impl Module for EmbeddingBag {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let _scope = self.scope.enter();
         self.join(input, None)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.weight);
     }
 }

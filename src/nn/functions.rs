@@ -1,8 +1,8 @@
 //! Resizing, reshaping and comparing as modules; each calls the method of [`Tensor`] that says more.
 
 use crate::ops::conv::ConvOptions;
-use crate::runtime::Var;
 use crate::tensor::{Interpolation, Tensor};
+use crate::variables;
 
 use super::Module;
 
@@ -170,14 +170,14 @@ impl PairwiseDistance {
 /// Modules whose output is one expression of the input.
 macro_rules! functions {
     ($($name:ty: |$this:pat_param, $input:ident| $value:expr;)*) => {$(
+        variables!($name);
+
         impl Module for $name {
             #[track_caller]
             fn forward(&self, $input: &Tensor) -> Tensor {
                 let $this = self;
                 $value
             }
-
-            fn visit(&self, _: &mut dyn FnMut(&Var)) {}
         }
     )*};
 }

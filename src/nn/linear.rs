@@ -4,9 +4,10 @@ use crate::error::Result;
 use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::module::Scope;
-use super::{Init, Initial, Module};
+use super::{Init, Initial, Module, Variables};
 
 /// `y = x · weightᵀ + bias`, from `[.., inputs]` to `[.., outputs]`.
 #[derive(Debug)]
@@ -73,13 +74,7 @@ impl Linear {
     }
 }
 
-impl Module for Linear {
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        let _scope = self.scope.enter();
-        linear(input, &self.weight, self.bias.as_ref())
-    }
-
+impl Variables for Linear {
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
         visitor(&self.weight);
         self.bias.iter().for_each(visitor);
@@ -87,6 +82,14 @@ impl Module for Linear {
 
     fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
         self.tied.iter().for_each(|name| visitor(name, &self.weight));
+    }
+}
+
+impl Module for Linear {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        let _scope = self.scope.enter();
+        linear(input, &self.weight, self.bias.as_ref())
     }
 }
 
@@ -139,10 +142,6 @@ impl Bilinear {
         let split = half.unflatten(-1, [outputs.cast_signed(), second.cast_signed()]);
         (split * b.unsqueeze(-2)).sum_dim(-1) + self.bias.tensor()
     }
-
-    /// Calls `visitor` with each variable.
-    pub fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.weight);
-        visitor(&self.bias);
-    }
 }
+
+variables!(Bilinear: weight, bias);

@@ -23,6 +23,7 @@ mod sequential;
 mod state;
 mod summary;
 mod transformer;
+mod variables;
 mod weights;
 
 pub use activation::{
@@ -70,8 +71,9 @@ pub(crate) use state::repeated_name;
 pub use state::{LoadOptions, LoadReport, load_state, load_state_with, state};
 pub use summary::{LayerSummary, Summary, parameter_count, summary};
 pub use transformer::{
-    Activation, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
-    TransformerOptions,
+    Activation, DecoderCache, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+    TransformerEncoderLayer, TransformerOptions,
 };
+pub use variables::Variables;
 pub(crate) use weights::{NamedValue, in_files, reason, serialize};
 pub use weights::{load_tensors, load_weights, save_tensors, save_weights, to_safetensors, weights_from_bytes};

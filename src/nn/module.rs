@@ -1,19 +1,23 @@
 //! What every layer and model has in common.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::graph::{Entered, Scopes, at_callers_line, layer, model};
-use crate::runtime::{Var, VarKind, checkpoint};
+use crate::runtime::checkpoint;
 use crate::tensor::Tensor;
 
-/// A function of one tensor with variables of its own.
+use super::Variables;
+
+/// A function of one tensor with [variables](Variables) of its own.
 ///
-/// A model is a plain struct of layers; its `visit` hands on to each of them:
+/// A model is a plain struct of layers. One of several inputs or outputs is none of these: its `forward` is a method of
+/// its own, and it has [`Variables`] all the same.
 ///
 /// ```no_run
-/// # use brasa::{Result, nn::{Init, Linear, Module}, runtime::Var, tensor::Tensor};
+/// # use brasa::{Result, nn::{Init, Linear, Module}, tensor::Tensor};
 /// struct Mlp { fc1: Linear, fc2: Linear }
 ///
 /// impl Mlp {
@@ -22,46 +26,17 @@ use crate::tensor::Tensor;
 ///     }
 /// }
 ///
+/// brasa::variables!(Mlp: fc1, fc2);
+///
 /// impl Module for Mlp {
 ///     fn forward(&self, input: &Tensor) -> Tensor {
 ///         self.fc2.forward(&self.fc1.forward(input).relu())
 ///     }
-///     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-///         self.fc1.visit(visitor);
-///         self.fc2.visit(visitor);
-///     }
 /// }
 /// ```
-pub trait Module: Send + Sync {
+pub trait Module: Variables + Send + Sync {
     /// The output for `input`, in the current [`Mode`].
     fn forward(&self, input: &Tensor) -> Tensor;
-
-    /// Calls `visitor` with each variable, parameters and buffers, always in the same order.
-    fn visit(&self, visitor: &mut dyn FnMut(&Var));
-
-    /// Calls `visitor` with each further name that a variable goes by in PyTorch's `state_dict`: tied weights. A model
-    /// of layers that has some hands them on here.
-    fn visit_tied(&self, _visitor: &mut dyn FnMut(&str, &Var)) {}
-
-    /// All variables, each once; [`Var::name`] is the path, such as `layer1.0.conv1.weight`, as in PyTorch's
-    /// `state_dict`.
-    fn variables(&self) -> Vec<Var> {
-        let (mut variables, mut seen) = (Vec::new(), HashSet::new());
-        self.visit(&mut |variable| {
-            if seen.insert(variable.id()) {
-                variables.push(variable.clone());
-            }
-        });
-        variables
-    }
-
-    /// The variables that an optimizer may change. One that is not handed to an optimizer is frozen, and costs no
-    /// gradient: see [`trainable`](super::trainable).
-    fn parameters(&self) -> Vec<Var> {
-        let mut variables = self.variables();
-        variables.retain(|variable| variable.kind() == VarKind::Parameter);
-        variables
-    }
 }
 
 /// Its variables.
@@ -76,13 +51,12 @@ impl<M: Module + ?Sized> Module for Box<M> {
     fn forward(&self, input: &Tensor) -> Tensor {
         (**self).forward(input)
     }
+}
 
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        (**self).visit(visitor);
-    }
-
-    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
-        (**self).visit_tied(visitor);
+impl<M: Module + ?Sized> Module for Arc<M> {
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        (**self).forward(input)
     }
 }
 

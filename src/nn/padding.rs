@@ -1,7 +1,7 @@
 //! Padding as modules: `[batch, channels, ..]` or `[channels, ..]` with elements added around.
 
-use crate::runtime::Var;
 use crate::tensor::{PadMode, Tensor};
+use crate::variables;
 
 use super::Module;
 
@@ -31,14 +31,14 @@ macro_rules! padding {
             }
         }
 
+        variables!(impl[const AXES: usize] $name<AXES>);
+
         impl<const AXES: usize> Module for $name<AXES> {
             #[track_caller]
             fn forward(&self, $input: &Tensor) -> Tensor {
                 let $widths = whole($input, &self.0, (0, 0));
                 $padded
             }
-
-            fn visit(&self, _: &mut dyn FnMut(&Var)) {}
         }
     )*};
 }
@@ -86,13 +86,13 @@ impl<const AXES: usize> ConstantPad<AXES> {
     }
 }
 
+variables!(impl[const AXES: usize] ConstantPad<AXES>);
+
 impl<const AXES: usize> Module for ConstantPad<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         input.pad(&whole(input, &self.widths, (0, 0)), self.value)
     }
-
-    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }
 
 /// The widths of all axes, given those of the last.

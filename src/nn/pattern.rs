@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::runtime::Var;
 use crate::units::some;
 
-use super::Module;
+use super::Variables;
 
 /// True if `name` is what `pattern` describes: `*` stands for any characters, also none, dots included.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
@@ -36,7 +36,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
 /// # Ok(())
 /// # }
 /// ```
-pub fn trainable<M: Module + ?Sized>(module: &M, frozen: &[&str]) -> Result<Vec<Var>> {
+pub fn trainable<M: Variables + ?Sized>(module: &M, frozen: &[&str]) -> Result<Vec<Var>> {
     let mut parameters = module.parameters();
     for pattern in frozen {
         if !parameters.iter().any(|parameter| matches(pattern, parameter.name())) {

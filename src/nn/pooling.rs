@@ -1,9 +1,9 @@
 //! Pooling as modules; each calls the method of [`Tensor`] that says more.
 
 use crate::ops::pool::PoolOptions;
-use crate::runtime::Var;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::Module;
 
@@ -21,6 +21,8 @@ macro_rules! pooling {
         #[doc = concat!("[`", stringify!($name), "`] over `[batch, channels, depth, height, width]`.")]
         pub type $three = $name<3>;
 
+        variables!(impl[const AXES: usize] $name<AXES>);
+
         impl<const AXES: usize> Module for $name<AXES> {
             #[track_caller]
             fn forward(&self, input: &Tensor) -> Tensor {
@@ -30,8 +32,6 @@ macro_rules! pooling {
                     _ => input.$pool3d(&self.0),
                 }
             }
-
-            fn visit(&self, _: &mut dyn FnMut(&Var)) {}
         }
     )*};
 }
@@ -101,6 +101,8 @@ impl<const AXES: usize> LPPool<AXES> {
     }
 }
 
+variables!(impl[const AXES: usize] LPPool<AXES>);
+
 impl<const AXES: usize> Module for LPPool<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -110,8 +112,6 @@ impl<const AXES: usize> Module for LPPool<AXES> {
             _ => input.lp_pool3d(self.p, &self.options),
         }
     }
-
-    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }
 
 impl<const AXES: usize> MaxPool<AXES> {

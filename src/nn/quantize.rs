@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::runtime::{Var, rounded_to_codes};
 
-use super::Module;
+use super::Variables;
 
 /// What [`quantize`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct Quantized {
 ///
 /// ```
 /// use brasa::models::Mlp;
-/// use brasa::nn::{Init, Module, quantize};
+/// use brasa::nn::{Init, Variables, quantize};
 /// use brasa::{Device, Tensor};
 ///
 /// let device = Device::cpu();
@@ -39,7 +39,7 @@ pub struct Quantized {
 ///
 /// # Errors
 /// If the model belongs to an optimizer, has no such parameters, or the device fails.
-pub fn quantize<M: Module + ?Sized>(module: &M) -> Result<Quantized> {
+pub fn quantize<M: Variables + ?Sized>(module: &M) -> Result<Quantized> {
     let mut done = Quantized::default();
     for variable in module.variables() {
         done.bytes_before += variable.shape().bytes(variable.dtype());
@@ -59,12 +59,12 @@ pub fn quantize<M: Module + ?Sized>(module: &M) -> Result<Quantized> {
 ///
 /// # Errors
 /// If the device fails.
-pub(crate) fn round_to_codes<M: Module + ?Sized>(module: &M) -> Result<()> {
+pub(crate) fn round_to_codes<M: Variables + ?Sized>(module: &M) -> Result<()> {
     weights(module).iter().try_for_each(|weight| weight.set(&rounded_to_codes(&weight.tensor())?))
 }
 
 /// The parameters that are kept in 8 bits.
-fn weights<M: Module + ?Sized>(module: &M) -> Vec<Var> {
+fn weights<M: Variables + ?Sized>(module: &M) -> Vec<Var> {
     let is_weight = |parameter: &Var| {
         parameter.dtype() == DType::F32 && parameter.shape().rank() >= 2 && parameter.shape().numel() > 0
     };

@@ -1,8 +1,8 @@
 //! Modules one after the other, and around a shortcut.
 
 use crate::graph::model;
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::Module;
 
@@ -45,23 +45,13 @@ impl Sequential {
     }
 }
 
+variables!(Sequential: modules);
+
 impl Module for Sequential {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let _model = model();
         self.modules.iter().fold(input.clone(), |value, module| module.forward(&value))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        for module in &self.modules {
-            module.visit(visitor);
-        }
-    }
-
-    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
-        for module in &self.modules {
-            module.visit_tied(visitor);
-        }
     }
 }
 
@@ -69,18 +59,12 @@ impl Module for Sequential {
 #[derive(Debug)]
 pub struct Residual<M>(pub M);
 
+variables!(impl[M: Module] Residual<M>: 0);
+
 impl<M: Module> Module for Residual<M> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         input + self.0.forward(input)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.0.visit(visitor);
-    }
-
-    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
-        self.0.visit_tied(visitor);
     }
 }
 
@@ -88,27 +72,21 @@ impl<M: Module> Module for Residual<M> {
 #[derive(Debug)]
 pub struct Block<M>(pub M);
 
+variables!(impl[M: Module] Block<M>: 0);
+
 impl<M: Module> Module for Block<M> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         super::block(&self.0, input)
     }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.0.visit(visitor);
-    }
-
-    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
-        self.0.visit_tied(visitor);
-    }
 }
 
 struct Function<F>(F);
+
+variables!(impl[F: Fn(&Tensor) -> Tensor + Send + Sync] Function<F>);
 
 impl<F: Fn(&Tensor) -> Tensor + Send + Sync> Module for Function<F> {
     fn forward(&self, input: &Tensor) -> Tensor {
         (self.0)(input)
     }
-
-    fn visit(&self, _: &mut dyn FnMut(&Var)) {}
 }

@@ -6,7 +6,7 @@ use crate::error::{Result, StateMismatch};
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::Module;
+use super::Variables;
 use super::pattern::matches;
 
 /// The end of names that may be missing, and may be there without a variable: batch norm's count of batches decides
@@ -19,19 +19,19 @@ const OPTIONAL: &str = "num_batches_tracked";
 /// If two variables have one path, as layers that were made of the same [`Init`](super::Init): so does all that saves
 /// or loads them.
 #[track_caller]
-pub fn state<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Tensor> {
+pub fn state<M: Variables + ?Sized>(module: &M) -> BTreeMap<String, Tensor> {
     named(module).into_iter().map(|(name, variable)| (name, variable.tensor())).collect()
 }
 
 /// The first name that two variables have.
-pub(crate) fn repeated_name<M: Module + ?Sized>(module: &M) -> Option<String> {
+pub(crate) fn repeated_name<M: Variables + ?Sized>(module: &M) -> Option<String> {
     let mut names = HashSet::new();
     module.variables().iter().map(|variable| variable.name().to_owned()).find(|name| !names.insert(name.clone()))
 }
 
 /// All names of all variables.
 #[track_caller]
-pub(super) fn named<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Var> {
+pub(super) fn named<M: Variables + ?Sized>(module: &M) -> BTreeMap<String, Var> {
     if let Some(name) = repeated_name(module) {
         panic!("two variables of the model are called `{name}`: give each layer a path of its own with Init::at");
     }
@@ -49,7 +49,7 @@ pub(super) fn named<M: Module + ?Sized>(module: &M) -> BTreeMap<String, Var> {
 /// # Errors
 /// [`Error::State`](crate::Error::State) if they do not fit.
 #[track_caller]
-pub fn load_state<M: Module + ?Sized>(module: &M, state: &BTreeMap<String, Tensor>) -> Result<()> {
+pub fn load_state<M: Variables + ?Sized>(module: &M, state: &BTreeMap<String, Tensor>) -> Result<()> {
     load_state_with(module, state, &LoadOptions::default()).map(drop)
 }
 
@@ -58,7 +58,7 @@ pub fn load_state<M: Module + ?Sized>(module: &M, state: &BTreeMap<String, Tenso
 /// # Errors
 /// [`Error::State`](crate::Error::State) if names or shapes do not fit.
 #[track_caller]
-pub fn load_state_with<M: Module + ?Sized>(
+pub fn load_state_with<M: Variables + ?Sized>(
     module: &M,
     state: &BTreeMap<String, Tensor>,
     options: &LoadOptions,
@@ -131,7 +131,7 @@ pub struct LoadReport {
 
 /// Which variable gets the value of which key.
 #[track_caller]
-pub(super) fn fit<'a, M: Module + ?Sized>(
+pub(super) fn fit<'a, M: Variables + ?Sized>(
     module: &M,
     keys: impl Iterator<Item = (&'a str, &'a [usize])>,
     options: &LoadOptions,

@@ -12,7 +12,7 @@ use crate::shape::Shape;
 use crate::units::thousands;
 
 use super::module::Scope;
-use super::{Mode, Module};
+use super::{Mode, Module, Variables};
 
 /// A model's layers with their sizes; its `Display` is a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,7 +56,7 @@ impl LayerSummary {
 }
 
 /// Elements of all parameters of `module`.
-pub fn parameter_count<M: Module + ?Sized>(module: &M) -> usize {
+pub fn parameter_count<M: Variables + ?Sized>(module: &M) -> usize {
     module.parameters().iter().map(|parameter| parameter.shape().numel()).sum()
 }
 

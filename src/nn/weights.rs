@@ -17,7 +17,7 @@ use crate::formats::torch;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
 
-use super::Module;
+use super::Variables;
 use super::state::{LoadOptions, LoadReport, fit, named};
 
 /// The weights of `model` as the contents of a safetensors file: what [`state`](super::state) lists. Counters are
@@ -26,7 +26,7 @@ use super::state::{LoadOptions, LoadReport, fit, named};
 /// # Errors
 /// If the device fails.
 #[track_caller]
-pub fn to_safetensors<M: Module + ?Sized>(model: &M) -> Result<Vec<u8>> {
+pub fn to_safetensors<M: Variables + ?Sized>(model: &M) -> Result<Vec<u8>> {
     let mut values = Vec::new();
     for (name, variable) in named(model) {
         let bytes = pollster::block_on(variable.tensor().to_bytes())?;
@@ -77,7 +77,7 @@ pub(crate) fn serialize(
 /// # Ok::<(), brasa::Error>(())
 /// ```
 #[track_caller]
-pub fn save_weights<M: Module + ?Sized>(model: &M, path: impl AsRef<Path>) -> Result<()> {
+pub fn save_weights<M: Variables + ?Sized>(model: &M, path: impl AsRef<Path>) -> Result<()> {
     write_whole(path.as_ref(), &to_safetensors(model)?)
 }
 
@@ -147,7 +147,7 @@ pub fn load_tensors(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<
 /// # Errors
 /// If the file cannot be read or is malformed, and [`Error::State`] if names or shapes do not fit.
 #[track_caller]
-pub fn load_weights<M: Module + ?Sized>(
+pub fn load_weights<M: Variables + ?Sized>(
     model: &M,
     path: impl AsRef<Path>,
     options: &LoadOptions,
@@ -162,7 +162,7 @@ pub fn load_weights<M: Module + ?Sized>(
 /// # Errors
 /// As [`load_weights`].
 #[track_caller]
-pub fn weights_from_bytes<M: Module + ?Sized>(
+pub fn weights_from_bytes<M: Variables + ?Sized>(
     model: &M,
     path: &Path,
     bytes: &[u8],

@@ -14,6 +14,7 @@ mod quantized;
 mod random;
 mod signature;
 mod step;
+mod substitute;
 pub(crate) mod trace;
 #[doc(hidden)]
 pub mod traced;
@@ -33,4 +34,5 @@ pub use random::{RandomState, random_inputs, random_state, random_variables, see
 pub use signature::Signature;
 pub(crate) use step::check_input;
 pub use step::{Step, StepInfo};
+pub use substitute::functional_call;
 pub use var::{Var, VarKind};

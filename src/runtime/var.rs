@@ -12,8 +12,8 @@ use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 use super::cell::VarCell;
-use super::trace;
 use super::traced::leaves;
+use super::{substitute, trace};
 
 /// What a variable is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,10 +130,14 @@ impl Var {
     }
 
     /// The value now: a snapshot outside of steps, the value at this point inside of one. To gradients it is the
-    /// variable, unless the output depends on a newer value, too ([`Gradients`](crate::autodiff::Gradients)).
+    /// variable, unless the output depends on a newer value, too ([`Gradients`](crate::autodiff::Gradients)). Within
+    /// [`functional_call`](super::functional_call) it is what that was given.
     #[track_caller]
     pub fn tensor(&self) -> Tensor {
-        Tensor::from_node(self.0.read())
+        match substitute::value(self.id()) {
+            Some(value) => value,
+            None => Tensor::from_node(self.0.read()),
+        }
     }
 
     /// Replaces the value: inside of a step when the step runs, outside when it is next read (members of arenas and

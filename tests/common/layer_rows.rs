@@ -6,7 +6,7 @@ use brasa::nn::*;
 use brasa::ops::conv::ConvOptions;
 use brasa::runtime::Var;
 use brasa::tensor::{Interpolation, PadMode};
-use brasa::{Device, Result, Tensor};
+use brasa::{Device, Result, Tensor, variables};
 
 use crate::common::reference::{classes, signed};
 
@@ -37,13 +37,11 @@ pub struct Layer {
     pub call: Call,
 }
 
+variables!(Layer: variables);
+
 impl Module for Layer {
     fn forward(&self, input: &Tensor) -> Tensor {
         (self.call)(std::slice::from_ref(input)).remove(0)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.variables.iter().for_each(visitor);
     }
 }
 
@@ -59,18 +57,8 @@ fn module(module: impl Module + 'static) -> Layer {
 }
 
 /// A layer that is called in another way.
-fn called<M: Module + 'static>(module: M, call: fn(&M, &[Tensor]) -> Vec<Tensor>) -> Layer {
+fn called<M: Variables + Send + Sync + 'static>(module: M, call: fn(&M, &[Tensor]) -> Vec<Tensor>) -> Layer {
     Layer { variables: module.variables(), call: Box::new(move |inputs| call(&module, inputs)) }
-}
-
-/// What hands a layer's variables to a visitor.
-type Visit<M> = fn(&M, &mut dyn FnMut(&Var));
-
-/// A layer that is no module, with what its `visit` visits.
-fn visited<M: Send + Sync + 'static>(layer: M, visit: Visit<M>, call: fn(&M, &[Tensor]) -> Vec<Tensor>) -> Layer {
-    let mut variables = Vec::new();
-    visit(&layer, &mut |variable| variables.push(variable.clone()));
-    Layer { variables, call: Box::new(move |inputs| call(&layer, inputs)) }
 }
 
 fn row(name: &'static str, inputs: Vec<Input>, make: fn(&Init) -> Result<Layer>) -> Row {
@@ -116,6 +104,10 @@ fn unbiased() -> RecurrentOptions {
     RecurrentOptions { bias: false, ..plain() }
 }
 
+fn lengths<const BATCH: usize>(of: [i32; BATCH], input: &Tensor) -> Tensor {
+    Tensor::from_slice(&of, [BATCH], input.device()).expect("memory")
+}
+
 fn pair((output, state): (Tensor, Tensor)) -> Vec<Tensor> {
     vec![output, state]
 }
@@ -130,7 +122,7 @@ pub fn rows() -> Vec<Row> {
         one("linear", &[3, 2, 7], |init| Ok(module(Linear::new(7, 5, init)?))),
         one("linear without bias", &[3, 7], |init| Ok(module(Linear::without_bias(7, 5, init)?))),
         row("bilinear", vec![Floats(&[2, 5]), Floats(&[2, 7])], |init| {
-            Ok(visited(Bilinear::new(5, 7, 3, init)?, Bilinear::visit, |layer, x| vec![layer.forward(&x[0], &x[1])]))
+            Ok(called(Bilinear::new(5, 7, 3, init)?, |layer, x| vec![layer.forward(&x[0], &x[1])]))
         }),
         one("conv1d", &[2, 4, 11], |init| {
             Ok(module(Conv1d::new(4, 6, 3, conv().stride(2).padding(2).dilation(2).groups(2), init)?))
@@ -254,7 +246,7 @@ pub fn rows() -> Vec<Row> {
         }),
         row("transformer", vec![Floats(&[2, 5, 6]), Floats(&[2, 4, 6])], |init| {
             let options = TransformerOptions { attention: Attention::Causal, ..options() };
-            Ok(visited(Transformer::new(options, 1, 2, init)?, Transformer::visit, |layer, x| {
+            Ok(called(Transformer::new(options, 1, 2, init)?, |layer, x| {
                 let padding = padding(x[0].device());
                 let none = AttentionMasks::default();
                 let memory = AttentionMasks { key_padding: Some(&padding), attn: None };
@@ -312,7 +304,7 @@ pub fn rows() -> Vec<Row> {
         row("decoder layer", vec![Floats(&[2, 4, 6]), Floats(&[2, 5, 6])], |init| {
             let options = TransformerOptions { attention: Attention::Causal, ..options() };
             let layer = TransformerDecoderLayer::new(options, init)?;
-            Ok(visited(layer, TransformerDecoderLayer::visit, |layer, x| {
+            Ok(called(layer, |layer, x| {
                 let padding = padding(x[0].device());
                 let encoded = AttentionMasks { key_padding: Some(&padding), attn: None };
                 vec![layer.forward(&x[0], &x[1], AttentionMasks::default(), encoded)]
@@ -320,7 +312,7 @@ pub fn rows() -> Vec<Row> {
         }),
         row("decoder", vec![Floats(&[2, 4, 6]), Floats(&[2, 5, 6])], |init| {
             let layer = TransformerDecoder::new(norm_first(), 2, true, init)?;
-            Ok(visited(layer, TransformerDecoder::visit, |layer, x| {
+            Ok(called(layer, |layer, x| {
                 vec![layer.forward(&x[0], &x[1], AttentionMasks::default(), AttentionMasks::default())]
             }))
         }),
@@ -332,6 +324,31 @@ pub fn rows() -> Vec<Row> {
         }),
         one("lstm without bias", &[3, 2, 5], |init| {
             Ok(called(LSTM::new(5, 4, unbiased(), init)?, |layer, x| lstm_outputs(layer.run(&x[0], None))))
+        }),
+        one("lstm padded", &[6, 3, 5], |init| {
+            let layer = LSTM::new(5, 4, plain(), init)?;
+            Ok(called(layer, |layer, x| lstm_outputs(layer.run_padded(&x[0], &lengths([3, 5, 1], &x[0]), None))))
+        }),
+        row("lstm padded deep", vec![Floats(&[2, 4, 5]), Floats(&[4, 2, 3]), Floats(&[4, 2, 3])], |init| {
+            Ok(called(LSTM::new(5, 3, deep(), init)?, |layer, x| {
+                lstm_outputs(layer.run_padded(&x[0], &lengths([2, 4], &x[0]), Some((&x[1], &x[2]))))
+            }))
+        }),
+        one("gru padded", &[6, 3, 5], |init| {
+            let layer = GRU::new(5, 4, plain(), init)?;
+            Ok(called(layer, |layer, x| pair(layer.run_padded(&x[0], &lengths([3, 5, 1], &x[0]), None))))
+        }),
+        row("gru padded deep", vec![Floats(&[2, 4, 5]), Floats(&[4, 2, 3])], |init| {
+            let layer = GRU::new(5, 3, deep(), init)?;
+            Ok(called(layer, |layer, x| pair(layer.run_padded(&x[0], &lengths([2, 4], &x[0]), Some(&x[1])))))
+        }),
+        one("rnn padded", &[6, 3, 5], |init| {
+            let layer = RNN::new(5, 4, plain(), init)?;
+            Ok(called(layer, |layer, x| pair(layer.run_padded(&x[0], &lengths([3, 5, 1], &x[0]), None))))
+        }),
+        row("rnn padded deep", vec![Floats(&[2, 4, 5]), Floats(&[4, 2, 3])], |init| {
+            let layer = RNN::new(5, 3, deep(), init)?;
+            Ok(called(layer, |layer, x| pair(layer.run_padded(&x[0], &lengths([2, 4], &x[0]), Some(&x[1])))))
         }),
         one("gru", &[6, 3, 5], |init| {
             Ok(called(GRU::new(5, 4, plain(), init)?, |layer, x| pair(layer.run(&x[0], None))))

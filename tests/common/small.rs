@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use brasa::nn::{BatchNorm2d, Conv2d, Dropout, Init, Linear, Module};
+use brasa::nn::{BatchNorm2d, Conv2d, Dropout, Init, Linear, Module, Variables};
 use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Adam, AdamOptions, LossScaler, Optimizer};
 use brasa::runtime::{Step, Var, random_variables, seed};
-use brasa::{Device, Stage, Tensor};
+use brasa::{Device, Stage, Tensor, variables};
 
 use super::{floats, vector};
 
@@ -40,16 +40,12 @@ impl Network {
     }
 }
 
+variables!(Network: conv, norm, fc);
+
 impl Module for Network {
     fn forward(&self, input: &Tensor) -> Tensor {
         let value = self.norm.forward(&self.conv.forward(input)).relu().max_pool2d(2, 2, 0);
         self.fc.forward(&self.dropout.forward(&value.flatten(1, -1)))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.conv.visit(visitor);
-        self.norm.visit(visitor);
-        self.fc.visit(visitor);
     }
 }
 

@@ -33,7 +33,7 @@ const NO_OPS: [&str; 24] = [
 
 /// Names of `brasa::nn` that are no layers: what they are made of, told or described by, and what stands for the three
 /// dropouts of channels.
-const NO_LAYERS: [&str; 22] = [
+const NO_LAYERS: [&str; 24] = [
     "Activation",
     "Attention",
     "AttentionMasks",
@@ -41,6 +41,7 @@ const NO_LAYERS: [&str; 22] = [
     "BagMode",
     "Block",
     "ChannelDropout",
+    "DecoderCache",
     "InProjection",
     "Init",
     "Initial",
@@ -56,6 +57,7 @@ const NO_LAYERS: [&str; 22] = [
     "RecurrentOptions",
     "Summary",
     "TransformerOptions",
+    "Variables",
 ];
 
 /// The text of all Rust files below a folder.

@@ -1,6 +1,6 @@
 //! Variables of a graph: parameters with their optimizer, and what layers keep.
 
-use brasa::nn::{BatchNorm1d, Init, Module};
+use brasa::nn::{BatchNorm1d, Init, Variables};
 use brasa::optim::*;
 use brasa::runtime::Var;
 use brasa::{Device, Result, Tensor};

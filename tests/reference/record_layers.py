@@ -231,6 +231,24 @@ def flat(result):
     return (output, *(state if isinstance(state, tuple) else (state,)))
 
 
+def padded(lengths):
+    """Calls a recurrent layer with sequences of these lengths."""
+
+    def call(module, input, *state):
+        packed = nn.utils.rnn.pack_padded_sequence(input, lengths, module.batch_first, enforce_sorted=False)
+        output, state = module(packed, state if len(state) > 1 else state[0]) if state else module(packed)
+        times = input.shape[1 if module.batch_first else 0]
+        output, _ = nn.utils.rnn.pad_packed_sequence(output, module.batch_first, total_length=times)
+        return flat((output, state))
+
+    return call
+
+
+for name, kind in [("lstm", nn.LSTM), ("gru", nn.GRU), ("rnn", nn.RNN)]:
+    row(f"{name} padded", kind(5, 4), floats(6, 3, 5), call=padded([3, 5, 1]))
+    deep = kind(5, 3, num_layers=2, bidirectional=True, batch_first=True)
+    states = (floats(4, 2, 3),) * (2 if name == "lstm" else 1)
+    row(f"{name} padded deep", deep, floats(2, 4, 5), *states, call=padded([2, 4]))
 for name, kind in [("lstm", nn.LSTM), ("gru", nn.GRU), ("rnn", nn.RNN)]:
     row(name, kind(5, 4), floats(6, 3, 5), call=lambda m, x: flat(m(x)))
     deep = kind(5, 3, num_layers=2, bidirectional=True, batch_first=True)

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use brasa::device::Fault;
 use brasa::models::{Gpt, GptOptions, ModelSpec, create};
-use brasa::nn::{Init, Mode, Module};
+use brasa::nn::{Init, Mode, Module, Variables};
 use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::{Step, Var};
 use brasa::tensor::autocast;

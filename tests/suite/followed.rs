@@ -12,7 +12,7 @@ use brasa::nn::{Embedding, Init, LSTM, Linear, Mode, Module, RecurrentOptions};
 use brasa::optim::{Adam, AdamOptions, Momentum, Optimizer, SGD, SGDOptions, WeightDecay};
 use brasa::runtime::{Step, Var};
 use brasa::tensor::Tensor;
-use brasa::{Device, Result, Shape};
+use brasa::{Device, Result, Shape, variables};
 
 use crate::common::devices;
 use crate::common::reference::{fill, hash32, signed};
@@ -215,15 +215,11 @@ impl LstmClassifier {
     }
 }
 
+variables!(LstmClassifier: embedding, lstm, fc);
+
 impl Module for LstmClassifier {
     fn forward(&self, input: &Tensor) -> Tensor {
         self.fc.forward(&self.lstm.forward(&self.embedding.forward(input)).select(1, 11))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.embedding.visit(visitor);
-        self.lstm.visit(visitor);
-        self.fc.visit(visitor);
     }
 }
 

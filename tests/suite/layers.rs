@@ -10,7 +10,7 @@ use brasa::autodiff::grad;
 use brasa::models::Mlp;
 use brasa::nn::{
     self, AlphaDropout, Attention, AttentionMasks, BatchNorm2d, Dropout, Dropout2d, Init, Linear, Mode, Module,
-    MultiheadAttention, Residual, Sequential, StochasticDepth, freeze_statistics,
+    MultiheadAttention, Residual, Sequential, StochasticDepth, Variables, freeze_statistics,
 };
 use brasa::runtime::{VarKind, realize};
 use brasa::tensor::Mask;
@@ -362,9 +362,10 @@ fn a_position_beyond_a_cache_is_an_error() {
         let init = Init::new(&device, 3);
         let layer = MultiheadAttention::new(8, 2, Attention::Full, &init.at("layer")).expect("memory");
         let cache = layer.cache(1, 3, &init.at("cache")).expect("memory");
+        let none = AttentionMasks::default();
         let next = |position: i32| {
             let input = Tensor::full([1, 1, 8], 0.5, &device);
-            no_grad(|| layer.attend_next(&input, &Tensor::scalar(position, &device), &cache)).to_vec::<f32>()
+            no_grad(|| layer.attend_next(&input, &Tensor::scalar(position, &device), &cache, none)).to_vec::<f32>()
         };
         for position in 0..3 {
             next(position).unwrap_or_else(|error| panic!("{position}: {error}"));

@@ -42,6 +42,7 @@ mod recorded;
 mod regression;
 mod runs;
 mod schedules;
+mod sequences;
 mod shaders;
 mod sort;
 mod state;

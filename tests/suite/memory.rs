@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use brasa::device::Fault;
-use brasa::nn::{Init, Linear, Module};
+use brasa::nn::{Init, Linear, Module, Variables};
 use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::runtime::{Arena, Forecast, Step, Var};
 use brasa::{DType, Device, Shape, Tensor, no_grad};

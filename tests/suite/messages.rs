@@ -112,6 +112,10 @@ fn layers_refuse_shapes_at_the_callers_line() {
             call(|| gru.run(&x3, Some(&zeros(&[1, 3, 4])))),
             "gru: the initial state is [1, 3, 4], not [layers · directions, batch, hidden] = [1, 2, 4]",
         ),
+        (
+            call(|| rnn.run_padded(&zeros(&[3, 2, 5]), &ints, None)),
+            "rnn: lengths are i32 [2, 7], not i32 [batch] = [2]",
+        ),
         (call(|| rnn.forward(&x1)), "rnn: input [7] is not [time, batch, 5]"),
         (call(|| gru_cell.forward(&x1)), "gru: input [7] is not [batch, 5]"),
         (

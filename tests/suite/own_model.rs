@@ -1,7 +1,7 @@
 //! Models of a program's own, by name.
 
 use brasa::models::{ModelSpec, Task, add};
-use brasa::nn::{Init, Linear, Module};
+use brasa::nn::{Init, Linear, Module, Variables};
 use brasa::runtime::Var;
 use brasa::train::{Config, Control, ModelName, Predictor, Trainer};
 use brasa::{Device, Tensor};
@@ -13,11 +13,7 @@ struct Own {
     hidden: bool,
 }
 
-impl Module for Own {
-    fn forward(&self, input: &Tensor) -> Tensor {
-        self.layer.forward(&input.flatten(1, -1))
-    }
-
+impl Variables for Own {
     fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
         if !self.hidden {
             self.layer.visit(visitor);
@@ -25,6 +21,12 @@ impl Module for Own {
         if self.twice {
             visitor(&Var::state("layer.weight", &Tensor::zeros([1], &Device::cpu())).expect("memory"));
         }
+    }
+}
+
+impl Module for Own {
+    fn forward(&self, input: &Tensor) -> Tensor {
+        self.layer.forward(&input.flatten(1, -1))
     }
 }
 

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use brasa::data::On;
 use brasa::device::DeviceKind;
-use brasa::nn::{self, Init, Linear, Module, Sequential};
+use brasa::nn::{self, Init, Linear, Module, Sequential, Variables};
 use brasa::optim::{Adam, AdamOptions, Optimizer, SGD, SGDOptions};
 use brasa::parallel::DataParallel;
 use brasa::runtime::{Step, Var};
 use brasa::train::{Config, Control, Event, ModelName, OnNan, OptimizerName, Precision, Summary, Trainer};
-use brasa::{Device, Error, Tensor};
+use brasa::{Device, Error, Tensor, variables};
 
 use crate::common::{assert_close, devices, doubles, floats, panic_of, skipped};
 
@@ -30,14 +30,11 @@ impl Net {
     }
 }
 
+variables!(Net: fc1, fc2);
+
 impl Module for Net {
     fn forward(&self, input: &Tensor) -> Tensor {
         self.fc2.forward(&self.fc1.forward(input).tanh())
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.fc1.visit(visitor);
-        self.fc2.visit(visitor);
     }
 }
 

@@ -8,8 +8,8 @@ use brasa::nn::{BatchNorm2d, Conv2d, Init, Linear, Mode, Module};
 use brasa::ops::conv::ConvOptions;
 use brasa::optim::{Adam, AdamOptions, Optimizer};
 use brasa::plan::{Plan, PlanOptions};
-use brasa::runtime::{Step, Var};
-use brasa::{DType, Device, Result, Shape, Stage, Tensor};
+use brasa::runtime::Step;
+use brasa::{DType, Device, Result, Shape, Stage, Tensor, variables};
 
 use crate::common::devices;
 
@@ -130,15 +130,11 @@ impl StemAndHead {
     }
 }
 
+variables!(StemAndHead: conv, norm, linear);
+
 impl Module for StemAndHead {
     fn forward(&self, input: &Tensor) -> Tensor {
         self.linear.forward(&self.norm.forward(&self.conv.forward(input)).relu().mean_dim([2, 3]))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.conv.visit(visitor);
-        self.norm.visit(visitor);
-        self.linear.visit(visitor);
     }
 }
 

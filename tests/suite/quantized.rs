@@ -1,6 +1,6 @@
 //! Weights that are kept in 8 bits.
 
-use brasa::nn::{self, Conv2d, Embedding, Init, Linear, Module, Sequential, quantize};
+use brasa::nn::{self, Conv2d, Embedding, Init, Linear, Module, Sequential, Variables, quantize};
 use brasa::ops::conv::ConvOptions;
 use brasa::optim::{SGD, SGDOptions};
 use brasa::runtime::{Step, Var};

@@ -1,7 +1,7 @@
 //! Training, end to end: a small set learnt by heart, learning rates, weights moved from model to model.
 
 use brasa::models::{Mlp, ModelSpec};
-use brasa::nn::{Init, Module};
+use brasa::nn::{Init, Module, Variables};
 use brasa::optim::{Adam, AdamOptions, Optimizer, SGD, SGDOptions, WeightDecay};
 use brasa::runtime::{Step, Var};
 use brasa::tensor::Tensor;

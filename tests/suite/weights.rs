@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use brasa::error::StateMismatch;
 use brasa::models::{ModelSpec, ResNet, ResNetOptions, create, create_with};
 use brasa::nn::{
-    self, Embedding, Init, Linear, LoadOptions, Mode, Module, Sequential, load_weights, save_weights, to_safetensors,
-    weights_from_bytes,
+    self, Embedding, Init, Linear, LoadOptions, Mode, Module, Sequential, Variables, load_weights, save_weights,
+    to_safetensors, weights_from_bytes,
 };
-use brasa::runtime::Var;
-use brasa::{DType, Device, Error, Tensor};
+use brasa::{DType, Device, Error, Tensor, variables};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use safetensors::SafeTensors;
@@ -246,18 +245,11 @@ impl Tied {
     }
 }
 
+variables!(Tied: table, head);
+
 impl Module for Tied {
     fn forward(&self, input: &Tensor) -> Tensor {
         self.head.forward(&self.table.forward(input))
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.table.visit(visitor);
-        self.head.visit(visitor);
-    }
-
-    fn visit_tied(&self, visitor: &mut dyn FnMut(&str, &Var)) {
-        self.head.visit_tied(visitor);
     }
 }
 

@@ -4,8 +4,10 @@ mod masks;
 mod projection;
 
 use crate::error::Result;
+use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::{Mask, Tensor};
+use crate::variables;
 
 use super::linear::Linear;
 use super::module::Scope;
@@ -182,30 +184,107 @@ impl MultiheadAttention {
         (self.out_proj.forward(&mixed), weights)
     }
 
-    /// Self-attention of one new position, `[batch, 1, width]`, which is number `position` (i32, `[]`), to those before
-    /// it in `cache`; its key and value are added there.
+    /// Self-attention of new positions, `[batch, new, width]`, of which the first is number `position` (i32, `[]`), to
+    /// those before them in `cache` and among themselves, always causal; their keys and values are added there. `masks`
+    /// are over all positions that the cache has room for.
     ///
-    /// A position beyond the room of the cache is an error of the device, as an index beyond a table's rows is.
+    /// Positions beyond the room of the cache are an error of the device, as an index beyond a table's rows is.
     ///
     /// # Panics
     /// If keys and values are appended to those of the input.
     #[track_caller]
-    pub fn attend_next(&self, input: &Tensor, position: &Tensor, cache: &KeyValueCache) -> Tensor {
-        assert!(self.options.appended() == 0, "attention: appended keys have no place in a cache");
+    pub fn attend_next(
+        &self,
+        input: &Tensor,
+        position: &Tensor,
+        cache: &KeyValueCache,
+        masks: AttentionMasks<'_>,
+    ) -> Tensor {
         let mixed = {
             let _scope = self.scope.enter();
-            let position = &position.checked_index("attend_next", cache.keys.shape()[2]);
+            self.check_cache(input, cache);
+            let (new, room) = (input.size(1), cache.keys.shape()[2]);
+            if new == 0 || new > room {
+                refuse(format_args!("attention: {new} new positions, but a cache for {room}"));
+            }
+            let position = &position.checked_index("attend_next", room - new + 1);
             let [query, key, value] = self.project(input, input, input);
-            let places = Tensor::iota(cache.keys.shape(), 2, input.device());
-            let here = places.eq(position);
-            let keys = here.where_(key, cache.keys.tensor());
-            let values = here.where_(value, cache.values.tensor());
-            cache.keys.assign(&keys);
-            cache.values.assign(&values);
-            let seen = Tensor::arange(keys.size(2), input.device()).le(position);
-            joined(&query.scaled_dot_product_attention(&keys, &values, Mask::Allowed(&seen)))
+            let place = Tensor::arange(room, input.device());
+            // of the new positions the one that lies in a place
+            let number = &place - position;
+            let here = number.ge(0).logical_and(&number.lt(new as i32)).unsqueeze(-1);
+            let add = |all: &Var, own: &Tensor| {
+                let own = if new == 1 { own } else { &own.index_select(2, &number.clamp(0, new as i32 - 1)) };
+                let all_now = here.where_(own, all.tensor());
+                all.assign(&all_now);
+                all_now
+            };
+            let (keys, values) = (add(&cache.keys, &key), add(&cache.values, &value));
+            let seen = place.le((Tensor::arange(new, input.device()) + position).unsqueeze(-1));
+            self.read(&query, &keys, &values, Some(&seen), masks)
         };
         self.out_proj.forward(&mixed)
+    }
+
+    /// Keeps in `cache` the keys and values of `memory`, `[batch, sequence, width]`, such as an encoder's output: all
+    /// that [`MultiheadAttention::attend_memory`] needs of it, however often it is asked.
+    ///
+    /// # Panics
+    /// If the cache has another shape.
+    #[track_caller]
+    pub fn remember(&self, memory: &Tensor, cache: &KeyValueCache) {
+        let _scope = self.scope.enter();
+        self.check_cache(memory, cache);
+        let [keys, values] = self.in_projection.keys_and_values(&self.options, memory, memory);
+        cache.keys.assign(&keys);
+        cache.values.assign(&values);
+    }
+
+    /// [`MultiheadAttention::attend`] to what `cache` [remembers](MultiheadAttention::remember).
+    ///
+    /// # Panics
+    /// If keys and values are appended to those of the input.
+    #[track_caller]
+    pub fn attend_memory(&self, query: &Tensor, cache: &KeyValueCache, masks: AttentionMasks<'_>) -> Tensor {
+        let mixed = {
+            let _scope = self.scope.enter();
+            self.check_cache(query, cache);
+            let query = self.in_projection.queries(&self.options, query);
+            self.read(&query, &cache.keys.tensor(), &cache.values.tensor(), None, masks)
+        };
+        self.out_proj.forward(&mixed)
+    }
+
+    /// What queries read from a cache where `seen` and `masks` let them.
+    #[track_caller]
+    fn read(
+        &self,
+        query: &Tensor,
+        keys: &Tensor,
+        values: &Tensor,
+        seen: Option<&Tensor>,
+        masks: AttentionMasks<'_>,
+    ) -> Tensor {
+        let hidden = |seen: &Tensor| seen.where_(Tensor::zeros(seen.shape(), seen.device()), f64::NEG_INFINITY);
+        let added;
+        let mask = match (seen, masks.bias()) {
+            (None, None) => Mask::None,
+            (Some(seen), None) => Mask::Allowed(seen),
+            (seen, Some(bias)) => {
+                added = seen.map_or_else(|| bias.clone(), |seen| &bias + hidden(seen));
+                Mask::Added(&added)
+            }
+        };
+        joined(&query.scaled_dot_product_attention(keys, values, mask))
+    }
+
+    #[track_caller]
+    fn check_cache(&self, input: &Tensor, cache: &KeyValueCache) {
+        assert!(self.options.appended() == 0, "attention: appended keys have no place in a cache");
+        let (batch, cached) = (input.size(0), cache.keys.shape());
+        if cached[0] != batch {
+            refuse(format_args!("attention: input {} and a cache {cached}, of another batch", input.shape()));
+        }
     }
 
     /// Room for the keys and values of `sequence` positions.
@@ -274,20 +353,17 @@ fn joined(heads: &Tensor) -> Tensor {
     heads.permute([0, 2, 1, 3]).flatten(2, 3)
 }
 
+variables!(MultiheadAttention: in_projection, bias_key_value, out_proj);
+
 impl Module for MultiheadAttention {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         self.attend(input, input, input, AttentionMasks::default())
     }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.in_projection.visit(visitor);
-        self.bias_key_value.iter().flatten().for_each(&mut *visitor);
-        self.out_proj.visit(visitor);
-    }
 }
 
-/// The keys and values of the positions so far, for [`MultiheadAttention::attend_next`].
+/// The keys and values of the positions so far, for [`MultiheadAttention::attend_next`], or of an encoder's output, for
+/// [`MultiheadAttention::attend_memory`].
 #[derive(Debug)]
 pub struct KeyValueCache {
     /// `[batch, heads, sequence, width / heads]`

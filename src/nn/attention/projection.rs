@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::super::{Init, Initial};
 use super::AttentionOptions;
@@ -34,10 +35,6 @@ impl InProjection {
         Ok(Self { weights, bias: bias.transpose()? })
     }
 
-    pub(super) fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.weights.iter().chain(&self.bias).for_each(visitor);
-    }
-
     /// The three projections, `[batch, heads, sequence, width / heads]`.
     #[track_caller]
     pub(super) fn apply(
@@ -47,49 +44,67 @@ impl InProjection {
         key: &Tensor,
         value: &Tensor,
     ) -> [Tensor; 3] {
-        let width = options.width;
-        let widths = [width, options.key_width.unwrap_or(width), options.value_width.unwrap_or(width)];
-        for (input, width) in [query, key, value].into_iter().zip(widths) {
-            if input.rank() != 3 || input.size(2) != width {
-                refuse(format_args!("attention: input {} is not [batch, sequence, {width}]", input.shape()));
-            }
+        if self.is_joint() && same(query, key) && same(key, value) {
+            return self.parts(options, query, 0);
         }
-        if self.weights.len() == 3 {
-            return [self.part(options, query, 0), self.part(options, key, 1), self.part(options, value, 2)];
-        }
-        let same = |a: &Tensor, b: &Tensor| a.node().id == b.node().id;
-        let all = match (same(query, key), same(key, value)) {
-            (true, true) => self.parts(options, query, 0, 3),
-            (false, true) => [self.parts(options, query, 0, 1), self.parts(options, key, 1, 2)].concat(),
-            _ => {
-                let [query, key] = [self.parts(options, query, 0, 1), self.parts(options, key, 1, 1)];
-                [query, key, self.parts(options, value, 2, 1)].concat()
-            }
-        };
-        all.try_into().unwrap_or_else(|_| unreachable!("three parts"))
+        let [key, value] = self.keys_and_values(options, key, value);
+        [self.queries(options, query), key, value]
     }
 
-    /// Projection `number` of one input by a weight of its own.
+    /// The first of them alone.
     #[track_caller]
-    fn part(&self, options: &AttentionOptions, input: &Tensor, number: usize) -> Tensor {
-        let AttentionOptions { width, heads, .. } = *options;
-        let projected = input.linear(&self.weights[number].tensor(), self.bias(width, number, 1).as_ref());
-        projected.reshape([input.size(0), input.size(1), heads, width / heads]).permute([0, 2, 1, 3])
+    pub(super) fn queries(&self, options: &AttentionOptions, query: &Tensor) -> Tensor {
+        let [query] = self.parts(options, query, 0);
+        query
     }
 
-    /// Parts `first` to `first + count` of the joint projection of one input, by one product.
+    /// The others.
     #[track_caller]
-    fn parts(&self, options: &AttentionOptions, input: &Tensor, first: usize, count: usize) -> Vec<Tensor> {
+    pub(super) fn keys_and_values(&self, options: &AttentionOptions, key: &Tensor, value: &Tensor) -> [Tensor; 2] {
+        if self.is_joint() && same(key, value) {
+            return self.parts(options, key, 1);
+        }
+        let ([key], [value]) = (self.parts(options, key, 1), self.parts(options, value, 2));
+        [key, value]
+    }
+
+    /// True if one weight has all parts.
+    fn is_joint(&self) -> bool {
+        self.weights.len() == 1
+    }
+
+    /// Parts `first` to `first + COUNT` of one input, by one product.
+    #[track_caller]
+    fn parts<const COUNT: usize>(&self, options: &AttentionOptions, input: &Tensor, first: usize) -> [Tensor; COUNT] {
         let AttentionOptions { width, heads, .. } = *options;
-        let weight = self.weights[0].tensor().narrow(0, first * width, count * width);
+        let weight = self.weight(width, first, COUNT);
+        if input.rank() != 3 || input.size(2) != weight.size(1) {
+            let (input, inputs) = (input.shape(), weight.size(1));
+            refuse(format_args!("attention: input {input} is not [batch, sequence, {inputs}]"));
+        }
         let split = input
-            .linear(&weight, self.bias(width, first, count).as_ref())
-            .reshape([input.size(0), input.size(1), count, heads, width / heads])
+            .linear(&weight, self.bias(width, first, COUNT).as_ref())
+            .reshape([input.size(0), input.size(1), COUNT, heads, width / heads])
             .permute([2, 0, 3, 1, 4]);
-        (0..count).map(|part| split.select(0, part)).collect()
+        std::array::from_fn(|part| split.select(0, part))
+    }
+
+    /// `[count · width, inputs]`
+    fn weight(&self, width: usize, first: usize, count: usize) -> Tensor {
+        if self.is_joint() {
+            self.weights[0].tensor().narrow(0, first * width, count * width)
+        } else {
+            self.weights[first].tensor()
+        }
     }
 
     fn bias(&self, width: usize, first: usize, count: usize) -> Option<Tensor> {
         self.bias.as_ref().map(|bias| bias.tensor().narrow(0, first * width, count * width))
     }
+}
+
+variables!(InProjection: weights, bias);
+
+fn same(a: &Tensor, b: &Tensor) -> bool {
+    a.node().id == b.node().id
 }

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::super::module::{Scope, follows_statistics};
 use super::super::{Init, Initial, Module};
@@ -113,6 +114,8 @@ impl<const AXES: usize> BatchNorm<AXES> {
     }
 }
 
+variables!(impl[const AXES: usize] BatchNorm<AXES>: weight, bias, running_mean, running_var, num_batches_tracked);
+
 impl<const AXES: usize> Module for BatchNorm<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -125,12 +128,5 @@ impl<const AXES: usize> Module for BatchNorm<AXES> {
         let full = input.full_precision();
         let output = if follows_statistics() { self.train(&full) } else { self.evaluate(&full) };
         output.in_type_of(input)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.weight.iter().chain(&self.bias).for_each(&mut *visitor);
-        for variable in [&self.running_mean, &self.running_var, &self.num_batches_tracked] {
-            visitor(variable);
-        }
     }
 }

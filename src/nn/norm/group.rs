@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::super::module::Scope;
 use super::super::{Init, Initial, Module};
@@ -48,16 +49,13 @@ impl GroupNorm {
     }
 }
 
+variables!(GroupNorm: weight, bias);
+
 impl Module for GroupNorm {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         let _scope = self.scope.enter();
         let (weight, bias) = (self.weight.tensor(), self.bias.tensor());
         input.full_precision().group_norm(self.groups, Some(&weight), Some(&bias), self.epsilon).in_type_of(input)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.weight);
-        visitor(&self.bias);
     }
 }

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::super::module::{Scope, follows_statistics};
 use super::super::{Init, Initial, Module};
@@ -126,6 +127,9 @@ impl<const AXES: usize> InstanceNorm<AXES> {
     }
 }
 
+variables!(InstanceStatistics: running_mean, running_var, num_batches_tracked);
+variables!(impl[const AXES: usize] InstanceNorm<AXES>: weight, bias, running);
+
 impl<const AXES: usize> Module for InstanceNorm<AXES> {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -134,12 +138,5 @@ impl<const AXES: usize> Module for InstanceNorm<AXES> {
             refuse(format_args!("instance norm: {} is not [batch, channels, {AXES} axes]", input.shape()));
         }
         self.run(&input.full_precision()).in_type_of(input)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.weight.iter().chain(&self.bias).for_each(&mut *visitor);
-        if let Some(running) = &self.running {
-            [&running.running_mean, &running.running_var, &running.num_batches_tracked].into_iter().for_each(visitor);
-        }
     }
 }

@@ -5,6 +5,7 @@ use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::super::module::Scope;
 use super::super::{Init, Initial, Module};
@@ -65,6 +66,8 @@ impl LayerNorm {
     }
 }
 
+variables!(LayerNorm: weight, bias);
+
 impl Module for LayerNorm {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -75,10 +78,6 @@ impl Module for LayerNorm {
         let [weight, bias] = [&self.weight, &self.bias].map(|var| var.as_ref().map(Var::tensor));
         let full = input.full_precision();
         full.layer_norm(self.sizes.rank(), weight.as_ref(), bias.as_ref(), self.epsilon).in_type_of(input)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.weight.iter().chain(&self.bias).for_each(visitor);
     }
 }
 
@@ -103,6 +102,8 @@ impl LayerNorm2d {
     }
 }
 
+variables!(LayerNorm2d: 0);
+
 impl Module for LayerNorm2d {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -110,10 +111,6 @@ impl Module for LayerNorm2d {
             refuse(format_args!("layer norm: {} is not [batch, channels, height, width]", input.shape()));
         }
         self.0.forward(&input.permute([0, 2, 3, 1])).permute([0, 3, 1, 2])
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.0.visit(visitor);
     }
 }
 
@@ -145,6 +142,8 @@ impl RMSNorm {
     }
 }
 
+variables!(RMSNorm: weight);
+
 impl Module for RMSNorm {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
@@ -153,9 +152,5 @@ impl Module for RMSNorm {
             refuse(format_args!("rms norm: the last axis of {} is not {}", input.shape(), self.weight.shape()));
         }
         input.full_precision().rms_norm(Some(&self.weight.tensor()), self.epsilon).in_type_of(input)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.weight);
     }
 }

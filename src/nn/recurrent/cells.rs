@@ -1,8 +1,8 @@
 //! Single steps as layers of their own.
 
 use crate::error::Result;
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::super::module::Scope;
 use super::super::{Init, Module};
@@ -34,6 +34,8 @@ macro_rules! cells {
             }
         }
 
+        variables!($name: 0);
+
         impl Module for $name {
             /// The next hidden state from one of zero.
             #[track_caller]
@@ -42,10 +44,6 @@ macro_rules! cells {
                 self.0.check_step(input, &[]);
                 let state = self.0.zero_state(input);
                 self.0.step(&self.0.project(input), &state).remove(0)
-            }
-
-            fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-                self.0.visit(visitor);
             }
         }
     )*};
@@ -83,6 +81,8 @@ impl LSTMCell {
     }
 }
 
+variables!(LSTMCell: 0);
+
 impl Module for LSTMCell {
     /// The next hidden state from one of zero.
     #[track_caller]
@@ -91,9 +91,5 @@ impl Module for LSTMCell {
         self.0.check_step(input, &[]);
         let state = self.0.zero_state(input);
         self.0.step(&self.0.project(input), &state).remove(0)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.0.visit(visitor);
     }
 }

@@ -1,10 +1,11 @@
 //! Layers over whole sequences.
 
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::refuse;
-use crate::runtime::Var;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::super::module::Scope;
 use super::super::{Dropout, Init, Module};
@@ -63,9 +64,10 @@ impl Stack {
         Ok(Self { weights, options, scope: Scope::new(kind.layer(), init.path()) })
     }
 
-    /// Outputs of all times and the last state, each `[layers · directions, batch, hidden]`.
+    /// Outputs of all times and the last state, each `[layers · directions, batch, hidden]`; `lengths` of the sequences,
+    /// i32 `[batch]`, if they do not all fill the input.
     #[track_caller]
-    fn run(&self, input: &Tensor, initial: Option<&[&Tensor]>) -> (Tensor, Vec<Tensor>) {
+    fn run(&self, input: &Tensor, lengths: Option<&Tensor>, initial: Option<&[&Tensor]>) -> (Tensor, Vec<Tensor>) {
         let _scope = self.scope.enter();
         let first = &self.weights[0];
         let (name, inputs) = (first.kind.name(), first.weight_ih.shape()[1]);
@@ -91,6 +93,7 @@ impl Stack {
             Some(states) => states.iter().map(|state| state.select(0, number)).collect(),
             None => zeros.clone(),
         };
+        let counts = counts(name, lengths, &value);
         let directions = self.weights.len() / self.options.layers;
         let dropout = Dropout::new(self.options.dropout);
         let mut last: Vec<Vec<Tensor>> = vec![Vec::new(); first.kind.states()];
@@ -100,7 +103,8 @@ impl Stack {
             }
             let mut outputs = Vec::with_capacity(directions);
             for (direction, weights) in weights.iter().enumerate() {
-                let (output, states) = weights.scan(&value, start(layer * directions + direction), direction == 1);
+                let start = start(layer * directions + direction);
+                let (output, states) = weights.scan(&value, start, counts.as_ref(), direction == 1);
                 outputs.push(output);
                 last.iter_mut().zip(states).for_each(|(last, state)| last.push(state));
             }
@@ -112,6 +116,19 @@ impl Stack {
         let value = if self.options.batch_first { value.transpose(0, 1) } else { value };
         (value, last.iter().map(|states| Tensor::stack(&states.iter().collect::<Vec<_>>(), 0)).collect())
     }
+}
+
+variables!(Stack: weights);
+
+/// Where a `[time, batch, ..]` input of sequences of these lengths is no padding: bool `[time, batch, 1]`.
+#[track_caller]
+fn counts(name: &str, lengths: Option<&Tensor>, input: &Tensor) -> Option<Tensor> {
+    let (lengths, batch) = (lengths?, input.size(1));
+    if lengths.dtype() != DType::I32 || *lengths.shape() != Shape::from([batch]) {
+        let (dtype, shape) = (lengths.dtype(), lengths.shape());
+        refuse(format_args!("{name}: lengths are {dtype} {shape}, not i32 [batch] = [{batch}]"));
+    }
+    Some(Tensor::iota([input.size(0), batch], 0, input.device()).lt(lengths).unsqueeze(-1))
 }
 
 /// A public recurrent layer with one tensor of state.
@@ -139,21 +156,37 @@ macro_rules! recurrent {
             /// this initial one (zero if `None`), both `[layers · directions, batch, hidden]`.
             #[track_caller]
             pub fn run(&self, input: &Tensor, initial: Option<&Tensor>) -> (Tensor, Tensor) {
+                self.run_lengths(input, None, initial)
+            }
+
+            /// The same for sequences of these lengths, i32 `[batch]`, that are padded to a common one: behind its end
+            /// an output is 0, the last state is that of the end, and the second direction begins there. What the
+            /// padding is does not matter: PyTorch's `pack_padded_sequence` with `enforce_sorted=False`.
+            #[track_caller]
+            pub fn run_padded(&self, input: &Tensor, lengths: &Tensor, initial: Option<&Tensor>) -> (Tensor, Tensor) {
+                self.run_lengths(input, Some(lengths), initial)
+            }
+
+            #[track_caller]
+            fn run_lengths(
+                &self,
+                input: &Tensor,
+                lengths: Option<&Tensor>,
+                initial: Option<&Tensor>,
+            ) -> (Tensor, Tensor) {
                 let initial = initial.map(|state| [state]);
-                let (output, mut last) = self.0.run(input, initial.as_ref().map(<[_; 1]>::as_slice));
+                let (output, mut last) = self.0.run(input, lengths, initial.as_ref().map(<[_; 1]>::as_slice));
                 (output, last.remove(0))
             }
         }
+
+        variables!($name: 0);
 
         impl Module for $name {
             /// The outputs, from an initial state of zero.
             #[track_caller]
             fn forward(&self, input: &Tensor) -> Tensor {
                 self.run(input, None).0
-            }
-
-            fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-                self.0.weights.iter().for_each(|weights| weights.visit(visitor));
             }
         }
     )*};
@@ -207,21 +240,42 @@ impl LSTM {
     /// features of the projection, if there is one).
     #[track_caller]
     pub fn run(&self, input: &Tensor, initial: Option<(&Tensor, &Tensor)>) -> (Tensor, (Tensor, Tensor)) {
+        self.run_lengths(input, None, initial)
+    }
+
+    /// The same for sequences of these lengths, i32 `[batch]`, that are padded to a common one: behind its end an output
+    /// is 0, the last state is that of the end, and the second direction begins there. What the padding is does not
+    /// matter: PyTorch's `pack_padded_sequence` with `enforce_sorted=False`.
+    #[track_caller]
+    pub fn run_padded(
+        &self,
+        input: &Tensor,
+        lengths: &Tensor,
+        initial: Option<(&Tensor, &Tensor)>,
+    ) -> (Tensor, (Tensor, Tensor)) {
+        self.run_lengths(input, Some(lengths), initial)
+    }
+
+    #[track_caller]
+    fn run_lengths(
+        &self,
+        input: &Tensor,
+        lengths: Option<&Tensor>,
+        initial: Option<(&Tensor, &Tensor)>,
+    ) -> (Tensor, (Tensor, Tensor)) {
         let initial = initial.map(|(hidden, cell)| [hidden, cell]);
-        let (output, mut last) = self.0.run(input, initial.as_ref().map(<[_; 2]>::as_slice));
+        let (output, mut last) = self.0.run(input, lengths, initial.as_ref().map(<[_; 2]>::as_slice));
         let cell = last.remove(1);
         (output, (last.remove(0), cell))
     }
 }
+
+variables!(LSTM: 0);
 
 impl Module for LSTM {
     /// The outputs, from an initial state of zero.
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         self.run(input, None).0
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.0.weights.iter().for_each(|weights| weights.visit(visitor));
     }
 }

@@ -5,6 +5,7 @@ use crate::graph::refuse;
 use crate::runtime::Var;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::super::linear::linear;
 use super::super::{Init, Initial};
@@ -94,12 +95,6 @@ impl Weights {
         })
     }
 
-    pub(super) fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        visitor(&self.weight_ih);
-        visitor(&self.weight_hh);
-        self.bias.iter().flatten().chain(&self.weight_hr).for_each(visitor);
-    }
-
     /// The inputs' part of all gates, `[.., gates · hidden]`, with what biases can be added early.
     #[track_caller]
     pub(super) fn project(&self, input: &Tensor) -> Tensor {
@@ -168,20 +163,33 @@ impl Weights {
     }
 
     /// All steps over `[time, batch, inputs]`, from the last one on if `reverse`: outputs `[time, batch, hidden]` and
-    /// the last state.
+    /// the last state. Where `counts`, bool `[time, batch, 1]`, is false, outputs are 0 and the state stays as it is.
     #[track_caller]
-    pub(super) fn scan(&self, input: &Tensor, mut state: Vec<Tensor>, reverse: bool) -> (Tensor, Vec<Tensor>) {
+    pub(super) fn scan(
+        &self,
+        input: &Tensor,
+        mut state: Vec<Tensor>,
+        counts: Option<&Tensor>,
+        reverse: bool,
+    ) -> (Tensor, Vec<Tensor>) {
         let times = input.size(0);
         let projected = self.project(input);
         let mut outputs = Vec::with_capacity(times);
         for step in 0..times {
             let time = if reverse { times - 1 - step } else { step };
-            state = self.step(&projected.select(0, time), &state);
+            let next = self.step(&projected.select(0, time), &state);
+            state = match counts.map(|counts| counts.select(0, time)) {
+                None => next,
+                Some(counts) => next.iter().zip(&state).map(|(next, now)| counts.where_(next, now)).collect(),
+            };
             outputs.push(state[0].clone());
         }
         if reverse {
             outputs.reverse();
         }
-        (Tensor::stack(&outputs.iter().collect::<Vec<_>>(), 0), state)
+        let outputs = Tensor::stack(&outputs.iter().collect::<Vec<_>>(), 0);
+        (counts.map_or_else(|| outputs.clone(), |counts| counts.where_(&outputs, 0.0)), state)
     }
 }
+
+variables!(Weights: weight_ih, weight_hh, bias, weight_hr);

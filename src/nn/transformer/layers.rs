@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::graph::{model, refuse};
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
 use super::super::{
     Attention, AttentionMasks, Dropout, Init, KeyValueCache, LayerNorm, Linear, Module, MultiheadAttention,
@@ -140,10 +140,16 @@ impl TransformerEncoderLayer {
         self.run(input, |input| self.self_attn.attend(input, input, input, masks))
     }
 
-    /// The output for the next position alone: see [`MultiheadAttention::attend_next`].
+    /// The output for new positions alone: see [`MultiheadAttention::attend_next`].
     #[track_caller]
-    pub fn forward_next(&self, input: &Tensor, position: &Tensor, cache: &KeyValueCache) -> Tensor {
-        self.run(input, |input| self.self_attn.attend_next(input, position, cache))
+    pub fn forward_next(
+        &self,
+        input: &Tensor,
+        position: &Tensor,
+        cache: &KeyValueCache,
+        masks: AttentionMasks<'_>,
+    ) -> Tensor {
+        self.run(input, |input| self.self_attn.attend_next(input, position, cache, masks))
     }
 
     #[track_caller]
@@ -160,18 +166,12 @@ impl TransformerEncoderLayer {
     }
 }
 
+variables!(TransformerEncoderLayer: self_attn, linear1, linear2, norm1, norm2);
+
 impl Module for TransformerEncoderLayer {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         self.forward_masked(input, AttentionMasks::default())
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.self_attn.visit(visitor);
-        self.linear1.visit(visitor);
-        self.linear2.visit(visitor);
-        self.norm1.visit(visitor);
-        self.norm2.visit(visitor);
     }
 }
 
@@ -219,29 +219,80 @@ impl TransformerDecoderLayer {
         own: AttentionMasks<'_>,
         encoded: AttentionMasks<'_>,
     ) -> Tensor {
+        self.run(
+            input,
+            |input| self.self_attn.attend(input, input, input, own),
+            |input| self.multihead_attn.attend(input, memory, memory, encoded),
+        )
+    }
+
+    /// Room for what the layer keeps of `sequence` positions of its own, and of the first `memory` positions of an
+    /// encoder's output.
+    ///
+    /// # Errors
+    /// If there is no memory for them, they have more elements than 32-bit indices reach, or the device fails.
+    pub fn cache(&self, batch: usize, sequence: usize, memory: usize, init: &Init) -> Result<DecoderCache> {
+        Ok(DecoderCache {
+            own: self.self_attn.cache(batch, sequence, &init.at("own"))?,
+            memory: self.multihead_attn.cache(batch, memory, &init.at("memory"))?,
+        })
+    }
+
+    /// Begins with an encoder's output, of which all that is needed is kept in `cache`.
+    ///
+    /// # Panics
+    /// If the cache was made for another shape.
+    #[track_caller]
+    pub fn remember(&self, memory: &Tensor, cache: &DecoderCache) {
+        self.multihead_attn.remember(memory, &cache.memory);
+    }
+
+    /// The output for new positions alone, given what `cache` [remembers](TransformerDecoderLayer::remember): see
+    /// [`MultiheadAttention::attend_next`].
+    #[track_caller]
+    pub fn forward_next(
+        &self,
+        input: &Tensor,
+        position: &Tensor,
+        cache: &DecoderCache,
+        own: AttentionMasks<'_>,
+        encoded: AttentionMasks<'_>,
+    ) -> Tensor {
+        self.run(
+            input,
+            |input| self.self_attn.attend_next(input, position, &cache.own, own),
+            |input| self.multihead_attn.attend_memory(input, &cache.memory, encoded),
+        )
+    }
+
+    #[track_caller]
+    fn run(
+        &self,
+        input: &Tensor,
+        own: impl FnOnce(&Tensor) -> Tensor,
+        encoded: impl FnOnce(&Tensor) -> Tensor,
+    ) -> Tensor {
         let _model = model();
         self.options.check(input);
         let TransformerOptions { norm_first, activation, dropout, .. } = self.options;
         let dropout = Dropout::new(dropout);
         let [norm1, norm2, norm3] = &self.norms;
-        let value = residual(input, norm1, norm_first, |input| {
-            dropout.forward(&self.self_attn.attend(input, input, input, own))
-        });
-        let value = residual(&value, norm2, norm_first, |input| {
-            dropout.forward(&self.multihead_attn.attend(input, memory, memory, encoded))
-        });
+        let value = residual(input, norm1, norm_first, |input| dropout.forward(&own(input)));
+        let value = residual(&value, norm2, norm_first, |input| dropout.forward(&encoded(input)));
         residual(&value, norm3, norm_first, |input| {
             let hidden = dropout.forward(&activation.apply(&self.linear1.forward(input)));
             dropout.forward(&self.linear2.forward(&hidden))
         })
     }
+}
 
-    /// Calls `visitor` with each variable.
-    pub fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.self_attn.visit(visitor);
-        self.multihead_attn.visit(visitor);
-        self.linear1.visit(visitor);
-        self.linear2.visit(visitor);
-        self.norms.iter().for_each(|norm| norm.visit(visitor));
-    }
+variables!(TransformerDecoderLayer: self_attn, multihead_attn, linear1, linear2, norms);
+
+/// What a [`TransformerDecoderLayer`] keeps while it is given a sequence bit by bit.
+#[derive(Debug)]
+pub struct DecoderCache {
+    /// Of the positions so far.
+    pub own: KeyValueCache,
+    /// Of the encoder's output.
+    pub memory: KeyValueCache,
 }

@@ -3,5 +3,5 @@
 mod layers;
 mod stacks;
 
-pub use layers::{Activation, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions};
+pub use layers::{Activation, DecoderCache, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions};
 pub use stacks::{Transformer, TransformerDecoder, TransformerEncoder};

@@ -1,11 +1,11 @@
 //! Stacks of transformer layers.
 
 use crate::error::Result;
-use crate::runtime::Var;
 use crate::tensor::Tensor;
+use crate::variables;
 
-use super::super::{Attention, AttentionMasks, Init, Initial, LayerNorm, Module, fans};
-use super::{TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions};
+use super::super::{Attention, AttentionMasks, Init, Initial, KeyValueCache, LayerNorm, Module, Variables, fans};
+use super::{DecoderCache, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions};
 
 /// `layers.0` and so on, and `norm` behind them.
 fn stack<L>(
@@ -18,6 +18,19 @@ fn stack<L>(
     let layers =
         (0..layers).map(|index| layer(options, &init.at(format_args!("layers.{index}")))).collect::<Result<_>>()?;
     Ok((layers, norm.then(|| options.norm(&init.at("norm"))).transpose()?))
+}
+
+#[track_caller]
+fn normed(norm: Option<&LayerNorm>, value: Tensor) -> Tensor {
+    match norm {
+        Some(norm) => norm.forward(&value),
+        None => value,
+    }
+}
+
+#[track_caller]
+fn check_caches(layers: usize, caches: usize) {
+    assert!(layers == caches, "transformer: {caches} caches for {layers} layers");
 }
 
 /// Encoder layers one after the other, `layers.0` and so on, and `norm` at the end if there is one: PyTorch's
@@ -48,22 +61,44 @@ impl TransformerEncoder {
         for layer in &self.layers {
             value = layer.forward_masked(&value, masks);
         }
-        match &self.norm {
-            Some(norm) => norm.forward(&value),
-            None => value,
+        normed(self.norm.as_ref(), value)
+    }
+
+    /// Room for the keys and values of `sequence` positions in each layer.
+    ///
+    /// # Errors
+    /// If there is no memory for them, they have more elements than 32-bit indices reach, or the device fails.
+    pub fn caches(&self, batch: usize, sequence: usize, init: &Init) -> Result<Vec<KeyValueCache>> {
+        let cache = |(number, layer): (usize, &TransformerEncoderLayer)| {
+            layer.self_attn.cache(batch, sequence, &init.at(number))
+        };
+        self.layers.iter().enumerate().map(cache).collect()
+    }
+
+    /// The output for new positions alone: see [`MultiheadAttention::attend_next`](super::super::MultiheadAttention).
+    #[track_caller]
+    pub fn forward_next(
+        &self,
+        input: &Tensor,
+        position: &Tensor,
+        caches: &[KeyValueCache],
+        masks: AttentionMasks<'_>,
+    ) -> Tensor {
+        check_caches(self.layers.len(), caches.len());
+        let mut value = input.clone();
+        for (layer, cache) in self.layers.iter().zip(caches) {
+            value = layer.forward_next(&value, position, cache, masks);
         }
+        normed(self.norm.as_ref(), value)
     }
 }
+
+variables!(TransformerEncoder: layers, norm);
 
 impl Module for TransformerEncoder {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         self.forward_masked(input, AttentionMasks::default())
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.layers.iter().for_each(|layer| layer.visit(visitor));
-        self.norm.iter().for_each(|norm| norm.visit(visitor));
     }
 }
 
@@ -100,18 +135,79 @@ impl TransformerDecoder {
         for layer in &self.layers {
             value = layer.forward(&value, memory, own, encoded);
         }
-        match &self.norm {
-            Some(norm) => norm.forward(&value),
-            None => value,
+        normed(self.norm.as_ref(), value)
+    }
+
+    /// Room for what each layer keeps of `sequence` positions of its own, and of `memory` positions of an encoder's
+    /// output.
+    ///
+    /// # Errors
+    /// If there is no memory for them, they have more elements than 32-bit indices reach, or the device fails.
+    pub fn caches(&self, batch: usize, sequence: usize, memory: usize, init: &Init) -> Result<Vec<DecoderCache>> {
+        let cache =
+            |(number, layer): (usize, &TransformerDecoderLayer)| layer.cache(batch, sequence, memory, &init.at(number));
+        self.layers.iter().enumerate().map(cache).collect()
+    }
+
+    /// Begins with an encoder's output, of which all that is needed is kept in `caches`.
+    ///
+    /// # Panics
+    /// If there is not one cache for each layer, or they were made for another shape.
+    #[track_caller]
+    pub fn remember(&self, memory: &Tensor, caches: &[DecoderCache]) {
+        check_caches(self.layers.len(), caches.len());
+        for (layer, cache) in self.layers.iter().zip(caches) {
+            layer.remember(memory, cache);
         }
     }
 
-    /// Calls `visitor` with each variable.
-    pub fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.layers.iter().for_each(|layer| layer.visit(visitor));
-        self.norm.iter().for_each(|norm| norm.visit(visitor));
+    /// The output for new positions alone, given what `caches` [remember](TransformerDecoder::remember): one captured
+    /// step writes a text, and its cost does not grow with it. See
+    /// [`MultiheadAttention::attend_next`](super::super::MultiheadAttention::attend_next).
+    ///
+    /// ```
+    /// use brasa::nn::{Attention, AttentionMasks, Init, Mode, TransformerDecoder, TransformerOptions};
+    /// use brasa::{Device, Tensor, no_grad};
+    ///
+    /// let device = Device::cpu();
+    /// let init = Init::new(&device, 0);
+    /// let options = TransformerOptions { attention: Attention::Causal, ..TransformerOptions::new(16, 2) };
+    /// let decoder = TransformerDecoder::new(options, 2, true, &init.at("decoder"))?;
+    /// let (memory, target) = (Tensor::randn([1, 9, 16], &device), Tensor::randn([1, 3, 16], &device));
+    /// let none = AttentionMasks::default();
+    /// let caches = decoder.caches(1, 8, 9, &init.at("caches"))?;
+    /// let (all, last) = no_grad(|| Mode::Evaluate.scope(|| {
+    ///     decoder.remember(&memory, &caches);
+    ///     let mut last = None;
+    ///     for position in 0..3 {
+    ///         let word = target.narrow(1, position, 1);
+    ///         let position = Tensor::scalar(position as i32, &device);
+    ///         last = Some(decoder.forward_next(&word, &position, &caches, none, none));
+    ///     }
+    ///     (decoder.forward(&target, &memory, none, none), last.unwrap())
+    /// }));
+    /// assert!(all.narrow(1, 2, 1).allclose(&last, 1e-4, 1e-5)?);
+    /// # Ok::<(), brasa::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn forward_next(
+        &self,
+        input: &Tensor,
+        position: &Tensor,
+        caches: &[DecoderCache],
+        own: AttentionMasks<'_>,
+        encoded: AttentionMasks<'_>,
+    ) -> Tensor {
+        check_caches(self.layers.len(), caches.len());
+        let mut value = input.clone();
+        for (layer, cache) in self.layers.iter().zip(caches) {
+            value = layer.forward_next(&value, position, cache, own, encoded);
+        }
+        normed(self.norm.as_ref(), value)
     }
 }
+
+variables!(TransformerDecoder: layers, norm);
 
 /// An encoder and a decoder, both with a norm at the end: PyTorch's `Transformer` (Vaswani et al., arXiv 1706.03762).
 #[derive(Debug)]
@@ -157,10 +253,6 @@ impl Transformer {
         let memory = self.encoder.forward_masked(source, of_source);
         self.decoder.forward(target, &memory, of_target, of_memory)
     }
-
-    /// Calls `visitor` with each variable.
-    pub fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.encoder.visit(visitor);
-        self.decoder.visit(visitor);
-    }
 }
+
+variables!(Transformer: encoder, decoder);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use brasa::formats::onnx::{Dimension, Model};
-use brasa::nn::{Module, trainable};
+use brasa::nn::{Module, Variables, trainable};
 use brasa::optim::Optimizer as _;
 use brasa::runtime::{Step, VarKind};
 use brasa::tensor::Reduction;

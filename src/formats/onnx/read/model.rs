@@ -18,6 +18,7 @@ use crate::runtime::{Signature, Step, Var, realize};
 use crate::shape::MAX_ELEMENTS;
 use crate::tensor::{Tensor, no_grad};
 use crate::units::some;
+use crate::variables;
 
 use super::super::proto::{GraphProto, ModelProto};
 use super::call::{Call, Later, Pass, fail};
@@ -407,6 +408,8 @@ fn branch(node: &Node, condition: bool, values: &mut [Option<Value>], pass: &Pas
     graph.outputs.iter().map(output).collect()
 }
 
+variables!(Model: core.variables);
+
 /// Of a model with one input and one output.
 impl Module for Model {
     /// The output for `input`.
@@ -423,9 +426,5 @@ impl Module for Model {
             self.outputs().len()
         );
         ok(Self::forward(self, std::slice::from_ref(input))).remove(0)
-    }
-
-    fn visit(&self, visitor: &mut dyn FnMut(&Var)) {
-        self.core.variables.iter().for_each(visitor);
     }
 }
