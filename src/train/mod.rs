@@ -41,7 +41,7 @@ pub use checkpoint::CHECKPOINT_VERSION;
 #[cfg(feature = "ui")]
 pub(crate) use checkpoint::last_saved;
 pub use clock::StageReport;
-pub use config::{Config, LossName, ModelName, OnNan, OptimizerName, Precision};
+pub use config::{ClassWeights, Config, LossName, ModelName, OnNan, OptimizerName, Precision};
 #[cfg(feature = "cli")]
 pub(crate) use config::{MAX_IMAGE_SIDE, SECTIONS};
 pub use control::Control;

@@ -1,12 +1,12 @@
-//! What numbers to predict are standardised by: one set of scales for all parts of the data.
+//! What targets are measured by: one set of scales for all parts of the data, and how many are of each class.
 
-use crate::data::{Augment, Description, Goal, Last, Normalization, On, Pipeline, Split, Targets};
+use crate::data::{Augment, Batch, Description, Goal, Last, Normalization, On, Pipeline, Split, Targets};
 use crate::error::{Error, Result};
 
 use super::record::RunRecord;
 use super::spread::Spread;
 
-/// Samples that are read at once to measure scales.
+/// Samples that are read at once to measure what they are.
 const ROWS: usize = 256;
 
 /// The parts with the scales of the training part, which are measured where it does not tell them; as they are where
@@ -69,17 +69,44 @@ pub(super) fn check(scales: &Normalization, count: usize) -> Result<(), String> 
     Ok(())
 }
 
+/// The parts, of whose training part the samples of each class are counted, where it does not tell.
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) fn counted(data: Split<Pipeline>) -> Result<Split<Pipeline>> {
+    let of = data.train.description().clone();
+    if of.goal == Goal::Regress || of.counts.is_some() {
+        return Ok(data);
+    }
+    let mut counts = vec![0; of.classes.len()];
+    // a pixel that is not known is of no class
+    let mut add = |class: usize| counts.get_mut(class).into_iter().for_each(|count| *count += 1);
+    for batch in samples(&data.train)? {
+        match batch?.targets {
+            Targets::Classes(classes) => classes.into_iter().for_each(|class| add(class as usize)),
+            Targets::Masks(classes) => classes.into_iter().for_each(|class| add(class.into())),
+            Targets::Numbers(_) | Targets::Mixed { .. } => {}
+        }
+    }
+    let train = data.train.described(Description { counts: Some(counts), ..of });
+    Ok(Split { train, ..data })
+}
+
 /// Mean and standard deviation of each number over all samples; 1 where it does not vary.
 fn measured(train: &Pipeline) -> Result<Normalization> {
     let count = train.description().classes.len();
-    let plain = train.clone().augment(Augment::default(), On::Host).epochs(1).batch(ROWS, Last::Keep);
     let mut spread = Spread::default();
-    for batch in plain.start()? {
+    for batch in samples(train)? {
         if let Targets::Numbers(numbers) = batch?.targets {
             spread.add(&numbers, count, usize::MAX);
         }
     }
     Ok(spread.scales(count))
+}
+
+/// Every sample once, as it is.
+fn samples(train: &Pipeline) -> Result<impl Iterator<Item = Result<Batch>>> {
+    train.clone().augment(Augment::default(), On::Host).epochs(1).batch(ROWS, Last::Keep).start()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use super::length::Length;
 use super::rates::Rates;
 use super::record::RunRecord;
 use super::run::{BEST, Run, WEIGHTS};
-use super::{Config, Control, Environment, Event, HeldOut, MemoryNeed, Summary, TensorBoard, targets};
+use super::{ClassWeights, Config, Control, Environment, Event, HeldOut, MemoryNeed, Summary, TensorBoard, targets};
 
 /// A run that is ready to start: settings checked, data and device open, model made, folder there.
 ///
@@ -461,6 +461,10 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
         Ok(if config.cache { pipeline.cache(Cache::Memory) } else { pipeline })
     };
     let data = targets::settled(data.map(prepared).transpose()?)?;
+    let data = match config.class_weights {
+        Some(ClassWeights::Balanced) => targets::counted(data)?,
+        _ => data,
+    };
     if config.cache {
         fits_memory(&[&data.train, data.judged_by()])?;
     }

@@ -131,6 +131,12 @@ pub(super) const PORTUGUESE: &[(&str, &str)] = &[
     ),
     ("How gradients change the weights", "Como os gradientes mudam os pesos"),
     (
+        "How much each class counts in the loss: balanced (the rarer, the more, so that all count the same together), or a \
+         number for each class, such as 1,2.5 [default: all the same]",
+        "Quanto cada classe conta na perda: balanced (quanto mais rara, mais, de modo que todas juntas contem o mesmo), ou \
+         um número para cada classe, como 1,2.5 [padrão: todas o mesmo]",
+    ),
+    (
         "How the learning rate changes, counted in steps: constant, linear, step, multistep, exponential, polynomial, cosine, \
          cosine-restarts, onecycle, cyclic or plateau, with settings as in cosine:warmup=100 or multistep:at=300/600,gamma=0.1 \
          (docs/training.md has them all)",

@@ -124,6 +124,7 @@ fn what_does_not_fit_a_number_is_said() {
     };
     train(",target=price", &["--loss", "cross-entropy"], &["loss: cross-entropy is of classes", "mse"]);
     train(",target=price", &["--label-smoothing", "0.1"], &["label-smoothing"]);
+    train(",target=price", &["--class-weights", "balanced"], &["class-weights are of classes"]);
     train(",label=price,target=price", &[], &["not both"]);
     let dataset = format!("csv:{},target=cost", text(&file));
     refuses(&flags(out.path(), "1", &["--dataset", &dataset]), 1, &["no column `cost`", "age, price, area"]);

@@ -185,10 +185,11 @@ fn both() -> Option<&'static str> {
 fn a_run_on_two_devices_learns_what_one_does() {
     let Some(both) = both() else { return };
     let out = tempfile::tempdir().expect("a folder");
-    for what in ["plain", "in several parts", "averaged", "f16"] {
+    for what in ["plain", "in several parts", "averaged", "f16", "weighted"] {
         let change = |config: Config| match what {
             "in several parts" => Config { accumulate: 3, ..config },
             "averaged" => Config { ema: Some(0.9), on_nan: OnNan::Skip, ..config },
+            "weighted" => Config { class_weights: Some("1,5,1,0,1,0.1,1,20,1,1".parse().expect("weights")), ..config },
             "f16" => Config { precision: Precision::F16, ..config },
             _ => config,
         };

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::models::Task;
 use crate::optim::{Plateau, Schedule};
 
-use super::{Config, LossName};
+use super::{ClassWeights, Config, LossName};
 
 /// A number of something, of which there is at least one.
 #[cfg(feature = "cli")]
@@ -38,6 +38,7 @@ impl Config {
         self.weight_decay.get_or_insert(self.optimizer.weight_decay());
         self.check_numbers()?;
         self.schedule.check()?;
+        self.class_weights.as_ref().map_or(Ok(()), ClassWeights::check)?;
         self.check_combinations()?;
         self.check_name()?;
         Ok(self)
@@ -171,6 +172,7 @@ impl Config {
         if data.goal == Goal::Regress && self.label_smoothing > 0.0 {
             return wrong(format!("label-smoothing is of classes, and `{name}` has numbers: omit it"));
         }
+        self.class_weights.as_ref().map_or(Ok(()), |weights| weights.check_fits(data))?;
         if data.shape.len() != 3 && !self.augment.is_none() {
             return wrong(format!("augment: the samples of `{name}` are not pictures: omit it"));
         }

@@ -1,6 +1,7 @@
 //! The settings of a run: one struct for the file, the flags and the library.
 
 mod check;
+mod class_weights;
 mod mistakes;
 mod names;
 #[cfg(feature = "cli")]
@@ -20,6 +21,7 @@ use super::save::SaveEvery;
 pub(crate) use check::MAX_IMAGE_SIDE;
 #[cfg(feature = "cli")]
 use check::count;
+pub use class_weights::ClassWeights;
 pub use names::{LossName, ModelName, OnNan, OptimizerName, Precision};
 #[cfg(feature = "cli")]
 pub(crate) use sections::SECTIONS;
@@ -134,6 +136,10 @@ pub struct Config {
     /// Part of each label that is spread over all classes, as in PyTorch's cross_entropy
     #[cfg_attr(feature = "cli", arg(long, value_name = "X", default_value_t = Self::default().label_smoothing))]
     pub label_smoothing: f64,
+    /// How much each class counts in the loss: balanced (the rarer, the more, so that all count the same together), or a
+    /// number for each class, such as 1,2.5 [default: all the same]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "WEIGHTS"))]
+    pub class_weights: Option<ClassWeights>,
     /// Random changes to training pictures: none, shift (what --augment alone means), cifar, or a list such as
     /// flip,crop=4,rotate=15,color=0.2,erase=0.25,mixup=0.2
     ///
@@ -218,6 +224,7 @@ impl Default for Config {
             keep: 2,
             patience: None,
             label_smoothing: 0.0,
+            class_weights: None,
             augment: Augment::default(),
             augment_on: On::Host,
             precision: Precision::F32,

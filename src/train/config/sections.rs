@@ -21,7 +21,7 @@ pub(crate) const SECTIONS: [(&str, &[&str]); 6] = [
     ),
     (
         "Augmentation and regularisation",
-        &["augment", "augment-on", "label-smoothing", "ema", "clip-norm", "clip-value"],
+        &["augment", "augment-on", "label-smoothing", "class-weights", "ema", "clip-norm", "clip-value"],
     ),
     (
         "Device and precision",

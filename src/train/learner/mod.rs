@@ -112,9 +112,9 @@ impl Learner {
             OnNan::Stop => None,
             OnNan::Skip => Some(Var::state("skipped", &Tensor::scalar(0_u32, device))?),
         };
-        let question = Question::new(data, config);
+        let question = Question::new(data, config, device)?;
         question.check_count(config.batch_size, data)?;
-        let divisor = if others.is_empty() && config.accumulate > 1 && question.ignored().is_some() {
+        let divisor = if others.is_empty() && config.accumulate > 1 && question.divides() {
             Some(Var::state("divisor", &Tensor::scalar(0.0_f32, device))?)
         } else {
             None
@@ -450,8 +450,8 @@ mod tests {
     #[test]
     fn of_equally_likely_classes_the_first_five_are_the_likeliest() {
         let of = digits().expect("they are built in").test.description().clone();
-        let question = Question::new(&of, &Config::default());
         for device in fresh_devices() {
+            let question = Question::new(&of, &Config::default(), &device).expect("memory");
             let labels: Vec<i32> = (0..10).collect();
             let labels = Tensor::from_slice(&labels, [10], &device).expect("small");
             let same = Tensor::zeros([10, 10], &device);
@@ -465,7 +465,7 @@ mod tests {
     fn a_batch_of_more_targets_than_are_counted_exactly_is_refused() {
         let mut large = digits().expect("they are built in").test.description().clone();
         (large.goal, large.shape) = (Goal::Segment, vec![3, 1024, 1024]);
-        let question = Question::new(&large, &Config::default());
+        let question = Question::new(&large, &Config::default(), &Device::cpu()).expect("memory");
         assert!(question.check_count(16, &large).is_ok());
         let error = question.check_count(17, &large).expect_err("2^24 are counted").to_string();
         assert!(error.contains("batch-size is 17") && error.contains("image-size"), "{error}");

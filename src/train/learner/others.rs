@@ -40,7 +40,7 @@ impl Learner {
             let scaler = self.scaler.as_ref().map(|_| LossScaler::new(device, LossScaleOptions::default()));
             let scaler = scaler.transpose()?.map(Arc::new);
             let followers = scale(&scaler);
-            let part = self.part(copy.clone(), scaler, share.clone());
+            let part = self.part(copy.clone(), self.question.on(device)?, scaler, share.clone());
             computing.push(Other::new(device, layouts, &followers, part)?);
             models.push(copy);
         }

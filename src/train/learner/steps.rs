@@ -137,10 +137,11 @@ impl Learner {
     pub(super) fn part(
         &self,
         model: Arc<dyn Module>,
+        question: Question,
         scaler: Option<Arc<LossScaler>>,
         share: Hyper,
     ) -> impl FnMut(&[Tensor]) -> Part + Send + 'static {
-        let asked = self.asked(model);
+        let asked = Asked { question, ..self.asked(model) };
         move |inputs| {
             let (loss, correct) = asked.trace(inputs);
             let (part, divisor) = Stage::Loss.scope(|| loss.part(&share.tensor(loss.mean.device())));
@@ -156,7 +157,7 @@ impl Learner {
 
     /// The step that computes the part of the first of several devices.
     pub(super) fn part_step(&self, share: Hyper) -> Result<Step> {
-        let mut compute = self.part(self.model.clone(), self.scaler.clone(), share);
+        let mut compute = self.part(self.model.clone(), self.question.clone(), self.scaler.clone(), share);
         let (optimizer, skips) = (self.optimizer.clone(), self.skipped.is_some());
         Step::new(&self.device, move |inputs| {
             let part = if skips {
@@ -174,7 +175,7 @@ impl Learner {
     /// The step that updates by the parts of several devices.
     pub(super) fn update_step(&self) -> Result<Step> {
         let (ending, optimizer) = (self.ending(true), self.optimizer.clone());
-        let has_divisor = self.question.ignored().is_some();
+        let has_divisor = self.question.divides();
         Step::new(&self.device, move |outputs| {
             let Part { gradients, values } = Part::sum(&optimizer.layouts(), outputs);
             let [loss, correct, all] = [0, 1, 2].map(|place| values.select(0, place));
@@ -193,9 +194,9 @@ impl Learner {
     }
 
     /// How many values a part has: its share of the loss, the number of correct targets, that of all, and what it adds
-    /// to the divisor if not all targets count.
+    /// to the divisor if not all targets count the same.
     pub(super) fn values_of_part(&self) -> usize {
-        3 + usize::from(self.question.ignored().is_some())
+        3 + usize::from(self.question.divides())
     }
 
     fn asked(&self, model: Arc<dyn Module>) -> Asked {

@@ -1,6 +1,7 @@
 //! What a model is asked: classes of samples, or of their pixels, or numbers.
 
 use crate::data::{Description, Goal, IGNORED, Labels, Normalization};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{CrossEntropy, Reduction, Tensor};
@@ -24,15 +25,17 @@ pub(super) struct Question {
     /// What numbers were standardised by.
     pub(super) scales: Option<Normalization>,
     label_smoothing: f64,
+    /// Of the classes, f32 `[classes]`, if they do not count the same.
+    weights: Option<Tensor>,
     loss: LossName,
 }
 
 /// The loss of a batch, on the device.
 pub(super) struct Loss {
-    /// The mean over the targets that count, f32 `[]`; 0 if none does.
+    /// The mean over the targets that count, by what they count, f32 `[]`; 0 if none does.
     pub(super) mean: Tensor,
-    /// If not all count: the sum over those that do, and how many these are, both for each target that there is; f32
-    /// `[]` each.
+    /// If not all count the same: the sum over all, and what they count together, both for each target that there is;
+    /// f32 `[]` each.
     of_all: Option<[Tensor; 2]>,
 }
 
@@ -65,9 +68,20 @@ pub(super) enum Counts<T> {
 }
 
 impl Question {
-    pub(super) fn new(of: &Description, config: &Config) -> Self {
+    pub(super) fn new(of: &Description, config: &Config, device: &Device) -> Result<Self> {
         let (goal, classes, scales) = (of.goal, of.classes.len(), of.scales.clone());
-        Self { goal, classes, scales, label_smoothing: config.label_smoothing, loss: config.loss_of(goal) }
+        let weights = match &config.class_weights {
+            Some(weights) => Some(Tensor::from_vec(weights.of(of)?, device)?),
+            None => None,
+        };
+        let (label_smoothing, loss) = (config.label_smoothing, config.loss_of(goal));
+        Ok(Self { goal, classes, scales, label_smoothing, weights, loss })
+    }
+
+    /// The same, to be asked on another device.
+    pub(super) fn on(&self, device: &Device) -> Result<Self> {
+        let weights = self.weights.as_ref().map(|weights| weights.to_device(device)).transpose()?;
+        Ok(Self { weights, ..self.clone() })
     }
 
     /// True if numbers are asked for.
@@ -109,19 +123,39 @@ impl Question {
             let said = logits.to_dtype(DType::F32);
             return Loss { mean: numbers::loss(self.loss, &said, &labels.classes, Reduction::Mean), of_all: None };
         }
-        let options = CrossEntropy { label_smoothing: self.label_smoothing, ..self.options() };
+        let options =
+            CrossEntropy { label_smoothing: self.label_smoothing, weight: self.weights.clone(), ..self.options() };
         let loss = |options: &CrossEntropy| labels.cross_entropy(&logits.to_dtype(DType::F32), options);
-        match self.ignored() {
+        match self.counted(labels) {
             None => Loss { mean: loss(&options), of_all: None },
-            Some(ignored) => {
-                let counted = labels.classes.ne(ignored).to_dtype(DType::F32).sum();
+            Some(counted) => {
                 let sum = loss(&CrossEntropy { reduction: Reduction::Sum, ..options });
                 // sums of f16 gradients would overflow
                 let of_all = [&sum, &counted].map(|value| value / labels.classes.numel() as f32);
                 // a mean over nothing is NaN, and so are its gradients
-                Loss { mean: sum / counted.maximum(1.0), of_all: Some(of_all) }
+                Loss { mean: sum / counted.eq(0.0).where_(1.0, &counted), of_all: Some(of_all) }
             }
         }
+    }
+
+    /// True if targets do not all count the same: then the mean of a step's losses is divided by what they count.
+    pub(super) fn divides(&self) -> bool {
+        self.ignored().is_some() || self.weights.is_some()
+    }
+
+    /// How much the targets of a batch count together, f32 `[]`, if they do not all count 1.
+    fn counted(&self, labels: &Labels) -> Option<Tensor> {
+        let classes = &labels.classes;
+        let counts = self.ignored().map(|ignored| classes.ne(ignored));
+        let Some(weights) = &self.weights else { return Some(counts?.to_dtype(DType::F32).sum()) };
+        let of = |classes: &Tensor| weights.index_select(0, &classes.flatten(0, -1)).reshape(classes.shape().clone());
+        let each = match (counts, &labels.mixed) {
+            // what does not count is none of the classes
+            (Some(counts), _) => counts.where_(of(&counts.where_(classes, 0)), 0.0),
+            (None, Some((second, share))) => of(classes) * share + of(second) * (1.0 - share),
+            (None, None) => of(classes),
+        };
+        Some(each.sum())
     }
 
     /// The loss of each number, `[rows, numbers]`.
@@ -214,4 +248,68 @@ impl Question {
 fn one_hot(labels: &Tensor, classes: usize) -> Tensor {
     let position = Tensor::arange(classes, labels.device()).unsqueeze(0);
     labels.unsqueeze(1).eq(position).to_dtype(DType::F32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `-Σ weight · ln softmax` of these labels over the sum of the weights, in f64.
+    fn expected(logits: &[[f64; 3]], labels: &[(usize, f64)], weights: [f64; 3]) -> f64 {
+        let (mut sum, mut counted) = (0.0, 0.0);
+        for (row, &(label, share)) in labels.iter().enumerate() {
+            let logits = logits[row % logits.len()];
+            let all: f64 = logits.iter().map(|logit| logit.exp()).sum();
+            sum += share * weights[label] * (all.ln() - logits[label]);
+            counted += share * weights[label];
+        }
+        sum / counted
+    }
+
+    #[test]
+    fn weighted_losses_are_divided_by_what_their_labels_weigh() {
+        let logits = [[0.5, -1.0, 0.25], [2.0, 0.0, -0.5], [-0.75, 1.5, 1.0], [0.0, 0.125, -2.0]];
+        let flat: Vec<f32> = logits.iter().flatten().map(|&logit| logit as f32).collect();
+        let question = |goal, device: &Device| {
+            let classes = ["a", "b", "c"].map(str::to_owned);
+            let shape = if goal == Goal::Segment { vec![1, 2, 2] } else { vec![4] };
+            let class_weights = Some("0.5,2,7".parse().expect("weights"));
+            let config = Config { class_weights, ..Config::default() };
+            Question::new(&Description::new("some", goal, classes, shape), &config, device).expect("memory")
+        };
+        for device in crate::device::tests::fresh_devices() {
+            let of = |labels: &[i32], shape: &[usize]| Tensor::from_slice(labels, shape, &device).expect("memory");
+            let near = |what: &str, loss: &Loss, expected: f64| {
+                let mean = f64::from(loss.mean.item::<f32>().expect("a value"));
+                assert!((mean - expected).abs() < 1e-6, "{what} on {device:?}: {mean} instead of {expected}");
+                let [sum, counted] = loss.of_all.as_ref().expect("not all count 1");
+                let [sum, counted] = [sum, counted].map(|of| f64::from(of.item::<f32>().expect("a value")));
+                assert!((sum / counted - expected).abs() < 1e-6, "{what} on {device:?}");
+            };
+            let weights = [0.5, 2.0, 7.0];
+            let rows = Tensor::from_slice(&flat, [4, 3], &device).expect("memory");
+            let plain = Labels { classes: of(&[2, 0, 1, 1], &[4]), mixed: None };
+            let loss = question(Goal::Classify, &device).loss(&rows, &plain);
+            near("classes", &loss, expected(&logits, &[(2, 1.0), (0, 1.0), (1, 1.0), (1, 1.0)], weights));
+
+            let share = Tensor::from_slice(&[0.25_f32, 1.0, 0.5, 0.75], [4], &device).expect("memory");
+            let mixed = Labels { mixed: Some((of(&[0, 1, 1, 2], &[4]), share)), ..plain };
+            let loss = question(Goal::Classify, &device).loss(&rows, &mixed);
+            let firsts = [(2, 0.25), (0, 1.0), (1, 0.5), (1, 0.75)];
+            let seconds = [(0, 0.75), (1, 0.0), (1, 0.5), (2, 0.25)];
+            near("mixed", &loss, expected(&logits, &[firsts, seconds].concat(), weights));
+
+            // four pixels of one picture, of which one is not known
+            let pixels = rows.t().reshape([1, 3, 2, 2]);
+            let ignored = i32::from(IGNORED);
+            let mask = Labels { classes: of(&[2, 0, ignored, 1], &[1, 2, 2]), mixed: None };
+            let loss = question(Goal::Segment, &device).loss(&pixels, &mask);
+            near("masks", &loss, expected(&logits, &[(2, 1.0), (0, 1.0), (1, 0.0), (1, 1.0)], weights));
+
+            // nothing counts: no NaN, and no gradient
+            let nothing = Labels { classes: of(&[ignored; 4], &[1, 2, 2]), mixed: None };
+            let loss = question(Goal::Segment, &device).loss(&pixels, &nothing);
+            assert_eq!(loss.mean.item::<f32>().expect("a value"), 0.0, "{device:?}");
+        }
+    }
 }

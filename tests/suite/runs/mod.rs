@@ -5,6 +5,7 @@ mod odd_data;
 mod saving;
 mod steering;
 mod told;
+mod weighted;
 
 use std::path::Path;
 use std::sync::Arc;

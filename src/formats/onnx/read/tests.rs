@@ -7,7 +7,7 @@ use prost::Message as _;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::nn::{Module as _, Variables as _};
+use crate::nn::Variables as _;
 use crate::tensor::Tensor;
 
 use super::super::proto::{
