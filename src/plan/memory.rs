@@ -58,11 +58,9 @@ struct Slot {
     bytes: u64,
     /// What is in use, by where it starts.
     parts: Vec<Part>,
-    /// The spans throughout which one part leaves no room: by these, most slots of a deep network are passed over.
-    full: u64,
 }
 
-/// The time of a plan in at most 64 spans of as many kernels each; a set of them is a word.
+/// The time of a plan in at most 64 spans of as many kernels each.
 #[derive(Clone, Copy)]
 struct Spans {
     length: usize,
@@ -75,19 +73,63 @@ impl Spans {
     }
 
     /// Those that have a kernel of `first..=last`.
-    fn touched(self, first: usize, last: usize) -> u64 {
-        bits(first / self.length, last / self.length + 1)
+    fn touched(self, first: usize, last: usize) -> Range<usize> {
+        first / self.length..last / self.length + 1
     }
 
     /// Those that have no kernel outside of `first..=last`.
-    fn within(self, first: usize, last: usize) -> u64 {
-        bits(first.div_ceil(self.length), (last + 1) / self.length)
+    fn within(self, first: usize, last: usize) -> Range<usize> {
+        first.div_ceil(self.length)..(last + 1) / self.length
     }
 }
 
-/// The bits from `start` to before `end`.
-fn bits(start: usize, end: usize) -> u64 {
-    if start < end { (u64::MAX >> (64 - (end - start))) << start } else { 0 }
+/// For each span the slots in which there is room at some time of it, as bits: by these, most slots of a deep network
+/// are passed over, 64 at a time.
+struct Open([Vec<u64>; 64]);
+
+impl Open {
+    fn new() -> Self {
+        Self(std::array::from_fn(|_| Vec::new()))
+    }
+
+    /// Notes the next slot, which is empty.
+    fn push(&mut self, slot: usize) {
+        for words in &mut self.0 {
+            words.resize(slot / 64 + 1, 0);
+            words[slot / 64] |= 1 << (slot % 64);
+        }
+    }
+
+    /// Notes that one part leaves no room in a slot throughout these spans.
+    fn close(&mut self, slot: usize, spans: Range<usize>) {
+        for words in self.0.get_mut(spans).unwrap_or_default() {
+            words[slot / 64] &= !(1 << (slot % 64));
+        }
+    }
+
+    /// The slots that none of these spans is closed in, in their order.
+    fn through(&self, spans: Range<usize>) -> impl Iterator<Item = usize> {
+        // most of what lives long is needed at the same time, half-way between forward and backward
+        let (before, after) = self.0[spans.clone()].split_at(spans.len() / 2);
+        let words = (0..self.0[0].len()).map(move |word| {
+            let each = after.iter().chain(before).map(|slots| slots[word]);
+            let mut all = u64::MAX;
+            for slots in each {
+                all &= slots;
+                if all == 0 {
+                    break;
+                }
+            }
+            (word, all)
+        });
+        words.flat_map(|(word, mut slots)| {
+            std::iter::from_fn(move || {
+                let first = (slots != 0).then(|| slots.trailing_zeros() as usize)?;
+                slots &= slots - 1;
+                Some(word * 64 + first)
+            })
+        })
+    }
 }
 
 /// A place for each buffer.
@@ -118,6 +160,7 @@ pub(super) fn place(lives: &[Life]) -> Placement {
 /// Each buffer in turn goes where the least is left over.
 fn best_fit(lives: &[Life], order: &[usize], divided: bool, spans: Spans) -> Placement {
     let mut slots: Vec<Slot> = Vec::new();
+    let mut open = Open::new();
     let mut places: Vec<Option<(usize, u64)>> = vec![None; lives.len()];
     // for each slot the last buffer that may not lie in it
     let mut refused: Vec<usize> = Vec::new();
@@ -126,13 +169,12 @@ fn best_fit(lives: &[Life], order: &[usize], divided: bool, spans: Spans) -> Pla
         for (slot, _) in life.conflicts.iter().filter_map(|&other| places[other]) {
             refused[slot] = number;
         }
-        let touched = spans.touched(life.first, life.last);
         let mut best: Option<(Rest, usize, u64)> = None;
-        for (slot, held) in slots.iter().enumerate().filter(|_| life.parts.is_empty()) {
-            if held.full & touched != 0 || refused[slot] == number {
+        for slot in open.through(spans.touched(life.first, life.last)).filter(|_| life.parts.is_empty()) {
+            if refused[slot] == number {
                 continue;
             }
-            let free = if divided { held.gap(life) } else { held.whole(life) };
+            let free = if divided { slots[slot].gap(life) } else { slots[slot].whole(life) };
             if let Some((rest, offset)) = free
                 && best.is_none_or(|(least, ..)| rest < least)
             {
@@ -144,10 +186,17 @@ fn best_fit(lives: &[Life], order: &[usize], divided: bool, spans: Spans) -> Pla
         }
         let (slot, offset) = best.map_or((slots.len(), 0), |(_, slot, offset)| (slot, offset));
         if slot == slots.len() {
+            open.push(slot);
             slots.push(Slot::default());
             refused.push(usize::MAX);
         }
-        slots[slot].add(life, offset, divided, spans);
+        slots[slot].add(life, offset);
+        for part in life.parts(offset) {
+            // one that is divided does not grow
+            if !divided || part.bytes == (0..slots[slot].bytes) {
+                open.close(slot, spans.within(part.first, part.last));
+            }
+        }
         places[number] = Some((slot, offset));
     }
     let places = places.into_iter().map(|place| place.expect("each buffer had its turn")).collect();
@@ -183,13 +232,9 @@ impl Slot {
         free.then_some(((life.bytes > self.bytes, life.bytes.abs_diff(self.bytes)), 0))
     }
 
-    fn add(&mut self, life: &Life, offset: u64, divided: bool, spans: Spans) {
+    fn add(&mut self, life: &Life, offset: u64) {
         self.bytes = self.bytes.max(offset + life.bytes);
         for part in life.parts(offset) {
-            // one that is divided does not grow
-            if !divided || part.bytes == (0..self.bytes) {
-                self.full |= spans.within(part.first, part.last);
-            }
             let position = self.parts.partition_point(|other| other.bytes.start <= part.bytes.start);
             self.parts.insert(position, part);
         }
