@@ -2,7 +2,8 @@
 
 use crate::autodiff::Gradients;
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::nn::Variables;
 use crate::runtime::{Arena, Var};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
@@ -106,6 +107,22 @@ pub struct Update<'a> {
     pub layout: &'a Layout,
 }
 
+/// The variables of `copy` that have the names of these.
+///
+/// # Errors
+/// If it has none of a name, or one of another shape or type.
+pub(super) fn partners(of: &[Var], copy: &(impl Variables + ?Sized)) -> Result<Vec<Var>> {
+    let own = copy.variables();
+    let alike = |a: &Var, b: &Var| a.name() == b.name() && a.shape() == b.shape() && a.dtype() == b.dtype();
+    let partner = |variable: &Var| {
+        own.iter().find(|own| alike(own, variable)).cloned().ok_or_else(|| {
+            let name = variable.name();
+            Error::Config(format!("the copy of the model has no variable `{name}`, or one of another shape or type"))
+        })
+    };
+    of.iter().map(partner).collect()
+}
+
 /// Where the parameters of a group lie in its vectors.
 #[derive(Debug)]
 pub struct Layout {
@@ -118,6 +135,19 @@ impl Layout {
     #[track_caller]
     pub(crate) fn new(name: &str, parameters: &[Var]) -> Result<Self> {
         Ok(Self { parameters: parameters.to_vec(), arena: Arena::new(name, parameters)? })
+    }
+
+    /// The parameters of `copy`, a model of the same kind, laid out as those of these groups.
+    ///
+    /// # Errors
+    /// If it has not the same parameters.
+    #[track_caller]
+    pub(crate) fn beside(name: &str, groups: &[&Self], copy: &(impl Variables + ?Sized)) -> Result<Vec<Self>> {
+        let mut beside = Vec::with_capacity(groups.len());
+        for (number, group) in groups.iter().enumerate() {
+            beside.push(Self::new(&format!("{name}.{number}"), &partners(&group.parameters, copy)?)?);
+        }
+        Ok(beside)
     }
 
     /// The group's parameters, in the order in which they lie.

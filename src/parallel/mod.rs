@@ -20,8 +20,8 @@ pub(crate) use exchange::{Exchange, Other, Part};
 
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
-use crate::nn::{self, Module};
+use crate::error::Result;
+use crate::nn::{self, Variables};
 use crate::optim::{Layout, Optimizer};
 use crate::runtime::{Hyper, Step, Var, check_finite, check_input};
 use crate::shape::Shape;
@@ -65,7 +65,7 @@ impl<M> fmt::Debug for DataParallel<M> {
     }
 }
 
-impl<M: Module + 'static> DataParallel<M> {
+impl<M: Variables + Send + Sync + 'static> DataParallel<M> {
     /// A model on each of `devices`, made by `model`; all begin with the values that the first one has. `optimizer` is
     /// made of its parameters, and `loss` is the mean loss over the rows of its inputs, f32 `[]`: it is traced on each
     /// device with its part of the inputs of [`step`](Self::step).
@@ -103,7 +103,7 @@ impl<M: Module + 'static> DataParallel<M> {
         let other = |(device, share): (&Device, &Hyper)| {
             let copy = Arc::new(model(device)?);
             nn::load_state(copy.as_ref(), &nn::state(own.as_ref()))?;
-            let layouts = layouts_beside(optimizer.as_ref(), copy.as_ref())?;
+            let layouts = Layout::beside("copies", &optimizer.layouts(), copy.as_ref())?;
             Other::new(device, layouts, &[], part(copy, share.clone()))
         };
         let others = others.iter().zip(&shares[1..]).map(other).collect::<Result<_>>()?;
@@ -185,26 +185,4 @@ impl<M: Module + 'static> DataParallel<M> {
     pub fn resume(&mut self) -> Result<()> {
         self.exchange.update().resume()
     }
-}
-
-/// The parameters of a copy of the model, laid out as those of the optimizer's groups.
-///
-/// # Errors
-/// If the copy has not the same parameters.
-pub(crate) fn layouts_beside(optimizer: &dyn Optimizer, copy: &dyn Module) -> Result<Vec<Layout>> {
-    let own = copy.parameters();
-    let named = |parameter: &Var| {
-        let found = own.iter().find(|own| own.name() == parameter.name() && own.shape() == parameter.shape());
-        found.cloned().ok_or_else(|| {
-            Error::Config(format!(
-                "the model on another device has no parameter {}, or one of another shape",
-                parameter.name()
-            ))
-        })
-    };
-    let layout = |(number, layout): (usize, &Layout)| {
-        let parameters = layout.parameters().iter().map(named).collect::<Result<Vec<_>>>()?;
-        Layout::new(&format!("optimizer.{number}.copies"), &parameters)
-    };
-    optimizer.layouts().into_iter().enumerate().map(layout).collect()
 }

@@ -3,15 +3,17 @@
 //! `reference/record_optim.py` made the expected numbers and describes them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use brasa::nn::{BatchNorm1d, Init, Linear, Module, Variables};
 use brasa::optim::{
     ASGD, ASGDOptions, Adadelta, AdadeltaOptions, Adagrad, AdagradOptions, Adam, AdamOptions, Adamax, AdamaxOptions,
-    Lamb, LambOptions, Lion, LionOptions, Momentum, Muon, MuonAdjust, MuonOptions, NAdam, NAdamOptions, Norm,
+    Average, Lamb, LambOptions, Lion, LionOptions, Momentum, Muon, MuonAdjust, MuonOptions, NAdam, NAdamOptions, Norm,
     Optimizer, RAdam, RAdamOptions, RMSprop, RMSpropOptions, Rprop, RpropOptions, SGD, SGDOptions, WeightDecay,
     clip_grad_norm,
 };
 use brasa::runtime::{Step, Var, catch_non_finite, skip_if};
-use brasa::{Device, Result, Tensor};
+use brasa::{DType, Device, Result, Tensor};
 
 use crate::common::reference::{classes, signed};
 use crate::common::{assert_close, devices, panic_of, read, vector};
@@ -258,11 +260,10 @@ fn a_saved_state_continues_as_if_nothing_had_happened() {
             "lion",
         ];
         for case in cases().iter().filter(|case| names.contains(&case.name)) {
-            let make = |parameters: &[Var]| -> std::sync::Arc<dyn Optimizer> {
+            let make = |parameters: &[Var]| -> Arc<dyn Optimizer> {
                 (case.make)(parameters, case.learning_rates[0]).expect("memory").into()
             };
-            let shared =
-                |optimizer: &std::sync::Arc<dyn Optimizer>| vec![Box::new(Shared(optimizer.clone())) as Box<_>];
+            let shared = |optimizer: &Arc<dyn Optimizer>| vec![Box::new(Shared(optimizer.clone())) as Box<_>];
             let first = parameters(&device);
             let optimizer = make(&first);
             let mut step = network(&first, shared(&optimizer), &device);
@@ -286,7 +287,7 @@ fn a_saved_state_continues_as_if_nothing_had_happened() {
     }
 }
 
-struct Shared(std::sync::Arc<dyn Optimizer>);
+struct Shared(Arc<dyn Optimizer>);
 
 impl Optimizer for Shared {
     fn update(&self, gradients: &brasa::autodiff::Gradients) -> Tensor {
@@ -323,7 +324,7 @@ fn a_skipped_step_drops_the_parts_that_were_accumulated_for_it() {
     for device in devices() {
         let weight = Var::state("weight", &Tensor::zeros([2], &device)).expect("memory");
         let options = SGDOptions { learning_rate: 1.0, ..SGDOptions::default() };
-        let optimizer = std::sync::Arc::new(
+        let optimizer = Arc::new(
             SGD::new(std::slice::from_ref(&weight), options).and_then(SGD::with_accumulation).expect("memory"),
         );
         let part = |updates: bool| {
@@ -435,5 +436,64 @@ fn asgd_averages_its_parameters_from_some_step_on() {
         let expected = (0..3).map(|n| f64::from(passed[2][n] + passed[3][n] + passed[4][n]) / 3.0);
         let average: Vec<f64> = read(&optimizer.state_dict()["state.p.ax"]).into_iter().map(f64::from).collect();
         assert_close("the average", &average, &expected.collect::<Vec<_>>(), 1e-6, 0.0);
+    }
+}
+
+/// A linear layer and a norm.
+struct Pair(Linear, BatchNorm1d);
+
+brasa::variables!(Pair: 0, 1);
+
+impl Pair {
+    fn new(device: &Device, seed: u64) -> Self {
+        let init = Init::new(device, seed);
+        let (linear, norm) = (Linear::new(3, 2, &init.at("fc")), BatchNorm1d::new(2, &init.at("norm")));
+        Self(linear.expect("memory"), norm.expect("memory"))
+    }
+}
+
+#[test]
+fn an_average_follows_what_an_optimizer_changes() {
+    for device in devices() {
+        let (model, averaged) = (Arc::new(Pair::new(&device, 1)), Pair::new(&device, 2));
+        let parameters = model.parameters();
+        // two groups; the last parameter is in neither
+        let options = AdamOptions { learning_rate: 0.1, ..AdamOptions::default() };
+        let optimizer = Adam::new(&parameters[..2], options).expect("memory");
+        let optimizer = Arc::new(optimizer.with_group(&parameters[2..3], options).expect("memory"));
+        let average = Arc::new(Average::new(&averaged, &*model, &*optimizer, 0.9).expect("memory"));
+        let values = |of: &Pair| -> Vec<Vec<f32>> {
+            of.variables().iter().filter(|of| of.dtype() == DType::F32).map(|of| read(&of.tensor())).collect()
+        };
+        let mut expected = values(&model);
+        assert_eq!(values(&averaged), expected, "{device:?}: it starts as a copy");
+        let (traced, follower) = (Arc::clone(&model), Arc::clone(&average));
+        let mut step = Step::new(&device, move |inputs| {
+            let loss = traced.1.forward(&traced.0.forward(&inputs[0])).square().mean();
+            optimizer.update(&loss.backward());
+            follower.update();
+            vec![loss]
+        })
+        .expect("a step");
+        for (number, decay) in [0.9_f32, 0.9, 0.5].into_iter().enumerate() {
+            average.set_decay(decay.into());
+            let input = signed(&format!("x{number}"), 12);
+            step.run(&[Tensor::from_slice(&input, [4, 3], &device).expect("memory")]).expect("a step");
+            for (average, now) in expected.iter_mut().zip(values(&model)).take(3) {
+                average.iter_mut().zip(now).for_each(|(average, now)| *average += (now - *average) * (1.0 - decay));
+            }
+        }
+        let as_f64 = |values: &[Vec<f32>]| values.concat().into_iter().map(f64::from).collect::<Vec<_>>();
+        let followed = values(&averaged);
+        assert_close(&format!("{device:?}"), &as_f64(&followed[..4]), &as_f64(&expected[..4]), 1e-5, 1e-6);
+        average.refresh().expect("the device is there");
+        assert_eq!(values(&averaged)[4..], values(&model)[4..], "{device:?}: statistics are those of now");
+
+        let other = Linear::new(3, 2, &Init::new(&device, 3).at("other")).expect("memory");
+        let free = Adam::new(&other.parameters(), options).expect("memory");
+        let error = Average::new(&Pair::new(&device, 4), &other, &free, 0.9).expect_err("another model").to_string();
+        assert!(error.contains("no variable `other.weight`"), "{error}");
+        let (message, ..) = panic_of(|| average.set_decay(1.5));
+        assert_eq!(message, "average: a decay of 1.5");
     }
 }

@@ -101,7 +101,7 @@ impl Learner {
             None => None,
             Some(decay) => {
                 let second = self::model(config, data, device)?;
-                Some(Average::new(second, model.clone(), optimizer.as_ref(), decay)?)
+                Some(Average::new(second, model.as_ref(), optimizer.as_ref(), decay)?)
             }
         };
         let scaler = match config.precision {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::nn::{self, Module};
-use crate::optim::{LossScaleOptions, LossScaler};
-use crate::parallel::{Exchange, Other, layouts_beside};
+use crate::optim::{Layout, LossScaleOptions, LossScaler};
+use crate::parallel::{Exchange, Other};
 use crate::runtime::{Forecast, Hyper, RandomState, random_state, seed, set_random_state};
 use crate::train::config::Config;
 
@@ -36,7 +36,7 @@ impl Learner {
             // other numbers than the first one's
             seed(device, u64::from(config.seed) + (number << 32))?;
             let copy = model(config, &data, device)?;
-            let layouts = layouts_beside(self.optimizer.as_ref(), copy.as_ref())?;
+            let layouts = Layout::beside("copies", &self.optimizer.layouts(), copy.as_ref())?;
             let scaler = self.scaler.as_ref().map(|_| LossScaler::new(device, LossScaleOptions::default()));
             let scaler = scaler.transpose()?.map(Arc::new);
             let followers = scale(&scaler);

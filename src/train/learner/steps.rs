@@ -206,7 +206,7 @@ impl Learner {
 
     fn ending(&self, updates: bool) -> Ending<impl Fn([&Tensor; 4]) + Send + 'static> {
         let follow = self.average.as_ref().filter(|_| updates);
-        let follow = follow.map(|average| Box::new(average.follower(self.optimizer.clone())) as Box<dyn Fn() + Send>);
+        let follow = follow.map(|average| Box::new(average.follower()) as Box<dyn Fn() + Send>);
         Ending {
             optimizer: self.optimizer.clone(),
             scaler: self.scaler.clone(),
