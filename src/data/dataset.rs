@@ -122,8 +122,8 @@ pub struct Description {
     /// std`, and what they say is told in the numbers' own units. Where it is `None`, the trainer reads the training part
     /// once to measure them; a loop of one's own gets the numbers as they are.
     pub scales: Option<Normalization>,
-    /// How many samples of the training part are of each class, or pixels of its masks. Where it is `None`, the trainer
-    /// reads the training part once to count them, if it needs them
+    /// How many samples of the training part are of each class, or pixels of its masks. Where it is `None`, as after
+    /// samples were chosen or changed, the trainer reads the training part once to count them, if it needs them
     /// ([`ClassWeights`](crate::train::ClassWeights)).
     pub counts: Option<Vec<u64>>,
 }

@@ -47,7 +47,7 @@ impl Subset {
     pub fn new(data: Arc<dyn Dataset>, indices: Vec<usize>) -> Self {
         let len = data.len();
         assert!(indices.iter().all(|&index| index < len), "Subset: a number is not below {len}");
-        let description = data.description().clone();
+        let description = Description { counts: None, ..data.description().clone() };
         Self { data, indices, classes: None, description }
     }
 
@@ -61,7 +61,7 @@ impl Subset {
     /// If there is no class of one of these names, or samples have none.
     #[track_caller]
     pub fn of_classes<S: AsRef<str>>(data: Arc<dyn Dataset>, classes: &[S]) -> Result<Self> {
-        let mut description = data.description().clone();
+        let mut description = Description { counts: None, ..data.description().clone() };
         let classifies = description.goal == Goal::Classify;
         assert!(classifies, "Subset: the samples of {} have no class of their own", description.name);
         let mut numbers = vec![None; description.classes.len()];

@@ -43,8 +43,9 @@ pub trait Variables {
 
 /// Implements [`Variables`](crate::nn::Variables) for a struct: those of the fields that are named, in this order.
 ///
-/// A field is a [`Var`](crate::runtime::Var), something else with variables, or an `Option`, `Vec`, `Box`, `Arc`, array
-/// or pair of such. What is generic names its parameters first.
+/// A field is a [`Var`](crate::runtime::Var), something else with variables, or a reference, `Option`, `Vec`, `Box`,
+/// `Arc`, array, pair or triple of such; `inner.field` is a field of a field, and a struct that has no variables is
+/// `variables!(Name)`. What is generic names its parameters first.
 ///
 /// ```
 /// use brasa::nn::{Init, Linear, Module, Transformer, TransformerOptions, Variables};
@@ -114,8 +115,10 @@ of_contents! {
     impl[V: Variables] Vec<V>: |several| several.iter();
     impl[V: Variables] [V]: |several| several.iter();
     impl[V: Variables, const N: usize] [V; N]: |several| several.iter();
+    impl[V: Variables + ?Sized] &V: |other| std::iter::once(*other);
     impl[V: Variables + ?Sized] Box<V>: |boxed| std::iter::once(&**boxed);
     impl[V: Variables + ?Sized] Arc<V>: |shared| std::iter::once(&**shared);
 }
 
 crate::variables!(impl[A: Variables, B: Variables] (A, B): 0, 1);
+crate::variables!(impl[A: Variables, B: Variables, C: Variables] (A, B, C): 0, 1, 2);

@@ -281,10 +281,10 @@ mod tests {
     /// later than the first one, and one that is in use forever.
     fn lives() -> impl Strategy<Value = Vec<Life>> {
         let bytes = prop_oneof![(1u64..40).prop_map(|n| n * ALIGNMENT), (1u64..600).prop_map(|n| n * 16)];
-        let one = (0usize..30, 0usize..8, bytes).prop_map(|(first, length, bytes)| life(first, first + length, bytes));
+        let one = (0usize..30, 0usize..20, bytes).prop_map(|(first, length, bytes)| life(first, first + length, bytes));
         let pairs = prop::collection::vec((any::<Index>(), any::<Index>()), 0..40);
         let parted = prop::collection::vec((any::<Index>(), any::<[Index; 3]>()), 0..4);
-        (prop::collection::vec(one, 1..60), pairs, parted).prop_map(|(mut lives, pairs, parted)| {
+        (prop::collection::vec(one, 1..300), pairs, parted).prop_map(|(mut lives, pairs, parted)| {
             for (a, b) in pairs {
                 let (a, b) = (a.index(lives.len()), b.index(lives.len()));
                 // as in plans: one kernel touches both

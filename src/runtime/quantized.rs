@@ -4,8 +4,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, no_grad};
 
-use super::trace;
 use super::var::{Var, VarKind};
+use super::{substitute, trace};
 
 /// The code of 0; those of the largest values are 127 away.
 const ZERO: f64 = 128.0;
@@ -83,11 +83,11 @@ impl Var {
     /// Rows of a table, as [`Tensor::embedding`]; of codes only those are made numbers.
     #[track_caller]
     pub(crate) fn embedding(&self, index: &Tensor) -> Tensor {
-        match self.0.codes() {
-            None => self.tensor().embedding(index),
-            Some(Codes { codes, scale }) => {
+        match (substitute::value(self.id()), self.0.codes()) {
+            (None, Some(Codes { codes, scale })) => {
                 Codes::number(codes.tensor().embedding(index)) * scale.tensor().embedding(index)
             }
+            _ => self.tensor().embedding(index),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Variables that are read as other tensors.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::graph::refuse;
 use crate::tensor::Tensor;
@@ -10,11 +10,15 @@ use super::Var;
 thread_local! {
     /// What variables are read as on this thread, by number; the last one of a variable counts.
     static VALUES: RefCell<Vec<(u64, Tensor)>> = const { RefCell::new(Vec::new()) };
+    /// How many of the first ones are hidden now.
+    static HIDDEN: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Runs `f` with variables that are read as these tensors instead, so that gradients go through what the tensors were
 /// computed from: as `torch.func.functional_call`. It holds for this thread; within another such scope the inner one
-/// decides. What is [assigned](Var::assign) to a variable still becomes its own value.
+/// decides. What is [assigned](Var::assign) to a variable still becomes its own value, and a [`Step`](super::Step) that is
+/// run or prepared within knows nothing of it, as its function is traced once for all runs: within that function it holds
+/// as elsewhere.
 ///
 /// The gradient of a loss after a step of an inner optimizer, as in meta-learning (Finn et al., arXiv 1703.03400):
 ///
@@ -75,7 +79,22 @@ pub fn functional_call<T>(values: &[(&Var, &Tensor)], f: impl FnOnce() -> T) -> 
     f()
 }
 
+/// Runs `f` with variables that are read as their own values, except where it says otherwise.
+pub(super) fn hidden<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(usize);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            HIDDEN.set(self.0);
+        }
+    }
+    let _restore = Restore(HIDDEN.replace(VALUES.with_borrow(Vec::len)));
+    f()
+}
+
 /// What a variable is read as now, if not as its own value.
 pub(super) fn value(id: u64) -> Option<Tensor> {
-    VALUES.with_borrow(|values| values.iter().rev().find(|(of, _)| *of == id).map(|(_, value)| value.clone()))
+    VALUES.with_borrow(|values| {
+        let now = values[HIDDEN.get()..].iter().rev().find(|(of, _)| *of == id);
+        now.map(|(_, value)| value.clone())
+    })
 }

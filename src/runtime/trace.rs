@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::graph::{Node, NodeRef, Source};
 
 use super::cell::VarCell;
+use super::substitute;
 
 /// The state of the trace under way on this thread.
 #[derive(Default)]
@@ -47,7 +48,7 @@ pub(crate) fn collect<T>(f: impl FnOnce() -> T) -> (T, Trace) {
     assert!(!is_tracing(), "a step is being traced already: steps do not nest");
     TRACE.with(|trace| *trace.borrow_mut() = Some(Trace::default()));
     let clear = Clear;
-    let result = f();
+    let result = substitute::hidden(f);
     let trace = TRACE.with(|trace| trace.borrow_mut().take()).unwrap_or_default();
     drop(clear);
     (result, trace)

@@ -57,9 +57,16 @@ pub(crate) fn evaluate_for(
     learned: Option<&RunRecord>,
     asked: Asked,
 ) -> Result<Judged> {
-    // a cache is of use to who reads samples more than once
-    let config =
-        Config { ema: None, weights: None, skip_weights: Vec::new(), accumulate: 1, cache: false, ..config.resolve()? };
+    // what is for training alone; a cache is of use to who reads samples more than once
+    let config = Config {
+        ema: None,
+        weights: None,
+        skip_weights: Vec::new(),
+        accumulate: 1,
+        class_weights: None,
+        cache: false,
+        ..config.resolve()?
+    };
     if config.device.as_deref() == Some(AUTO) {
         let message = "device is `auto`, which tries steps of a training: for an evaluation take best, cpu, gpu, gpu:N or part \
                        of a name (see `brasa devices`)";

@@ -60,6 +60,8 @@ pub(super) fn forecast_of(
     control: &Control,
     devices: OpenDevices,
 ) -> Result<RunForecast> {
+    // which change no time, while counting the classes takes some
+    let config = Config { class_weights: None, ..config };
     let prepared = Prepared::on(config, open, &Control::default(), devices)?;
     let Prepared { config, data, mut learner, memory, length, .. } = prepared;
     let steps = length.steps as usize;

@@ -72,6 +72,7 @@ impl Predictor {
             regresses: said.are_numbers,
             // the model tells them in their own units
             scales: None,
+            counts: None,
         };
         let answers = Answers { model, asked, said, normalization, path: path.to_owned() };
         let answer = move |inputs: &Tensor| no_grad(|| answers.of(inputs));

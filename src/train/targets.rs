@@ -38,12 +38,20 @@ pub(super) fn settled(data: Split<Pipeline>) -> Result<Split<Pipeline>> {
     Ok(with(data, &scales))
 }
 
-/// The parts with the scales that the run of `record` has learned by.
+/// The parts with the scales, or the counts of classes, that the run of `record` has learned by.
 pub(super) fn learned(data: Split<Pipeline>, record: Option<&RunRecord>) -> Split<Pipeline> {
-    match record.and_then(|record| record.input.scales.as_ref()) {
-        Some(scales) if data.train.description().goal == Goal::Regress => with(data, scales),
+    let Some(RunRecord { input, .. }) = record else { return data };
+    let regresses = data.train.description().goal == Goal::Regress;
+    match (&input.scales, &input.counts) {
+        (Some(scales), _) if regresses => with(data, scales),
+        (_, Some(counts)) if !regresses => counted_as(data, counts.clone()),
         _ => data,
     }
+}
+
+fn counted_as(data: Split<Pipeline>, counts: Vec<u64>) -> Split<Pipeline> {
+    let of = Description { counts: Some(counts), ..data.train.description().clone() };
+    Split { train: data.train.described(of), ..data }
 }
 
 fn with(data: Split<Pipeline>, scales: &Normalization) -> Split<Pipeline> {
@@ -74,7 +82,7 @@ pub(super) fn check(scales: &Normalization, count: usize) -> Result<(), String> 
 /// # Errors
 /// If it cannot be read.
 pub(super) fn counted(data: Split<Pipeline>) -> Result<Split<Pipeline>> {
-    let of = data.train.description().clone();
+    let of = data.train.description();
     if of.goal == Goal::Regress || of.counts.is_some() {
         return Ok(data);
     }
@@ -88,8 +96,7 @@ pub(super) fn counted(data: Split<Pipeline>) -> Result<Split<Pipeline>> {
             Targets::Numbers(_) | Targets::Mixed { .. } => {}
         }
     }
-    let train = data.train.described(Description { counts: Some(counts), ..of });
-    Ok(Split { train, ..data })
+    Ok(counted_as(data, counts))
 }
 
 /// Mean and standard deviation of each number over all samples; 1 where it does not vary.
@@ -104,7 +111,7 @@ fn measured(train: &Pipeline) -> Result<Normalization> {
     Ok(spread.scales(count))
 }
 
-/// Every sample once, as it is.
+/// The samples of one epoch, not augmented.
 fn samples(train: &Pipeline) -> Result<impl Iterator<Item = Result<Batch>>> {
     train.clone().augment(Augment::default(), On::Host).epochs(1).batch(ROWS, Last::Keep).start()
 }

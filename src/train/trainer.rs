@@ -460,11 +460,7 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
         }
         Ok(if config.cache { pipeline.cache(Cache::Memory) } else { pipeline })
     };
-    let data = targets::settled(data.map(prepared).transpose()?)?;
-    let data = match config.class_weights {
-        Some(ClassWeights::Balanced) => targets::counted(data)?,
-        _ => data,
-    };
+    let data = data.map(prepared).transpose()?;
     if config.cache {
         fits_memory(&[&data.train, data.judged_by()])?;
     }
@@ -475,6 +471,11 @@ pub(super) fn batched(data: Split<Pipeline>, config: &Config) -> Result<Split<Pi
             return Err(Error::Config(format!("{}: there is no sample for {what}", part.description().name)));
         }
     }
+    let data = targets::settled(data)?;
+    let data = match config.class_weights {
+        Some(ClassWeights::Balanced) => targets::counted(data)?,
+        _ => data,
+    };
     // room is made for whole batches, and padded rows are computed, too: no more rows than there are samples
     let rows = |of: &Pipeline| config.batch_size.min(of.samples_per_epoch());
     let Split { train, validation, test } = data;

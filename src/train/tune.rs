@@ -50,7 +50,8 @@ pub struct Tuning {
 /// # Errors
 /// Whatever is wrong with the settings, the data or the device.
 pub fn tune(config: Config, options: &TuneOptions, tell: &mut dyn FnMut(TuneProgress)) -> Result<Tuning> {
-    let mut config = config.resolve()?;
+    // weights of classes are none of the kernels that are tuned, while counting the classes takes time
+    let mut config = Config { class_weights: None, ..config.resolve()? };
     if config.device.as_deref() == Some(AUTO) {
         config.device = Some(choose(&config, &open, &Control::default(), devices::open)?.device);
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use brasa::nn::{BatchNorm1d, Init, Linear, Module, Variables};
 use brasa::optim::{
     ASGD, ASGDOptions, Adadelta, AdadeltaOptions, Adagrad, AdagradOptions, Adam, AdamOptions, Adamax, AdamaxOptions,
-    Average, Lamb, LambOptions, Lion, LionOptions, Momentum, Muon, MuonAdjust, MuonOptions, NAdam, NAdamOptions, Norm,
-    Optimizer, RAdam, RAdamOptions, RMSprop, RMSpropOptions, Rprop, RpropOptions, SGD, SGDOptions, WeightDecay,
-    clip_grad_norm,
+    ExponentialMovingAverage, Lamb, LambOptions, Lion, LionOptions, Momentum, Muon, MuonAdjust, MuonOptions, NAdam,
+    NAdamOptions, Norm, Optimizer, RAdam, RAdamOptions, RMSprop, RMSpropOptions, Rprop, RpropOptions, SGD, SGDOptions,
+    WeightDecay, clip_grad_norm,
 };
 use brasa::runtime::{Step, Var, catch_non_finite, skip_if};
 use brasa::{DType, Device, Result, Tensor};
@@ -461,12 +461,14 @@ fn an_average_follows_what_an_optimizer_changes() {
         let options = AdamOptions { learning_rate: 0.1, ..AdamOptions::default() };
         let optimizer = Adam::new(&parameters[..2], options).expect("memory");
         let optimizer = Arc::new(optimizer.with_group(&parameters[2..3], options).expect("memory"));
-        let average = Arc::new(Average::new(&averaged, &*model, &*optimizer, 0.9).expect("memory"));
+        let average = Arc::new(ExponentialMovingAverage::new(&averaged, &*model, &*optimizer, 0.9).expect("memory"));
         let values = |of: &Pair| -> Vec<Vec<f32>> {
             of.variables().iter().filter(|of| of.dtype() == DType::F32).map(|of| read(&of.tensor())).collect()
         };
         let mut expected = values(&model);
         assert_eq!(values(&averaged), expected, "{device:?}: it starts as a copy");
+        // which no optimizer changes, nor the average therefore
+        parameters[3].set(&Tensor::full([2], 5.0_f32, &device)).expect("the device is there");
         let (traced, follower) = (Arc::clone(&model), Arc::clone(&average));
         let mut step = Step::new(&device, move |inputs| {
             let loss = traced.1.forward(&traced.0.forward(&inputs[0])).square().mean();
@@ -491,7 +493,9 @@ fn an_average_follows_what_an_optimizer_changes() {
 
         let other = Linear::new(3, 2, &Init::new(&device, 3).at("other")).expect("memory");
         let free = Adam::new(&other.parameters(), options).expect("memory");
-        let error = Average::new(&Pair::new(&device, 4), &other, &free, 0.9).expect_err("another model").to_string();
+        let error = ExponentialMovingAverage::new(&Pair::new(&device, 4), &other, &free, 0.9)
+            .expect_err("another model")
+            .to_string();
         assert!(error.contains("no variable `other.weight`"), "{error}");
         let (message, ..) = panic_of(|| average.set_decay(1.5));
         assert_eq!(message, "average: a decay of 1.5");

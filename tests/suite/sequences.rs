@@ -10,7 +10,8 @@ use brasa::nn::{
     RecurrentOptions, Transformer, TransformerDecoder, TransformerEncoder, TransformerOptions, Variables,
 };
 use brasa::runtime::{Step, functional_call};
-use brasa::{Device, Tensor, no_grad};
+use brasa::tensor::autocast;
+use brasa::{DType, Device, Tensor, no_grad};
 
 use crate::common::{assert_close, devices, doubles, fresh_devices, panic_of, read};
 
@@ -50,12 +51,17 @@ fn new_positions_see_those_before_them_and_no_padding() {
         for padded in [false, true] {
             let whole = AttentionMasks { key_padding: padded.then_some(&padding), attn: None };
             let masks = AttentionMasks { key_padding: padded.then_some(&room), attn: None };
+            // besides, the third position is seen by itself alone
+            let hidden_third = Tensor::arange(7, &device).eq(2).logical_and(&Tensor::eye(7, &device).eq(0.0));
+            let whole = AttentionMasks { attn: Some(&hidden_third), ..whole };
             let all = used(|| layer.attend(&input, &input, &input, whole));
             for lengths in [&[1; 7][..], &[3, 1, 2, 1], &[7], &[6, 1]] {
                 let cache = layer.cache(2, 9, &init.at("cache")).expect("memory");
                 for (start, length) in parts(lengths) {
                     let new = input.narrow(1, start, length);
                     let position = Tensor::scalar(start as i32, &device);
+                    let rows = hidden_third.narrow(0, start, length).pad(&[(0, 0), (0, 2)], 0.0);
+                    let masks = AttentionMasks { attn: Some(&rows), ..masks };
                     let next = used(|| layer.attend_next(&new, &position, &cache, masks));
                     let what = format!("{lengths:?} from {start} on {device:?}, padded: {padded}");
                     assert_near(&what, &next, &all.narrow(1, start, length));
@@ -110,6 +116,25 @@ fn a_decoder_is_given_a_sequence_bit_by_bit() {
                 assert_near(&format!("text {seed} from {start} on {device:?}"), &next, &all.narrow(1, start, length));
             }
         }
+    }
+}
+
+#[test]
+fn caches_keep_what_is_computed_in_halves() {
+    for device in devices() {
+        let init = Init::new(&device, 6);
+        let decoder = TransformerDecoder::new(causal(), 1, true, &init.at("decoder")).expect("memory");
+        let caches = decoder.caches(1, 2, 3, &init.at("caches")).expect("memory");
+        let [target, memory] = [[1, 2, 8], [1, 3, 8]].map(|shape| Tensor::randn(shape, &device));
+        let none = AttentionMasks::default();
+        let run = || {
+            decoder.remember(&memory, &caches);
+            let position = Tensor::scalar(0_i32, &device);
+            decoder.forward_next(&target, &position, &caches, none, none).to_dtype(DType::F32)
+        };
+        let (exact, halves) = used(|| (run(), autocast(DType::F16, run)));
+        // of f16, values of about 1
+        assert_close(&format!("{device:?}"), &doubles(&halves), &doubles(&exact), 0.02, 0.02);
     }
 }
 
@@ -182,10 +207,18 @@ fn padding_does_not_reach_a_recurrent_layer() {
         let time = Tensor::arange(5, &device).unsqueeze(-1);
         let other = time.lt(&given).unsqueeze(-1).where_(&input, f64::NAN);
         assert_eq!(read(&run(&other).0), read(&outputs), "padding counts on {device:?}");
-        // nor do gradients of it pass
-        let gradient = grad(&(outputs.square().sum() + last_hidden.sum()), &[&input]).remove(0);
-        let of_padding = time.ge(&given).unsqueeze(-1).where_(&gradient, 0.0);
-        assert!(read(&of_padding).iter().all(|&value| value == 0.0), "on {device:?}");
+        // nor do gradients pass by it
+        let gradients = |input: &Tensor| {
+            let (outputs, (last, _)) = run(input);
+            let parameters: Vec<Tensor> = lstm.parameters().iter().map(|parameter| parameter.tensor()).collect();
+            let by: Vec<&Tensor> = parameters.iter().chain([input]).collect();
+            grad(&(outputs.square().sum() + last.sum()), &by).iter().map(read).collect::<Vec<_>>()
+        };
+        let (clean, padded) = (gradients(&input), gradients(&other));
+        assert_eq!(clean, padded, "on {device:?}");
+        let is_padding = read(&time.ge(&given).unsqueeze(-1).expand([5, 4, 3]).to_dtype(DType::F32));
+        let of_input = clean.last().expect("the last one");
+        assert!(of_input.iter().zip(is_padding).all(|(&slope, padding)| padding == 0.0 || slope == 0.0), "{device:?}");
     }
 }
 
@@ -243,6 +276,26 @@ fn gradients_pass_through_a_step_of_an_inner_optimizer() {
         let plain = grad(&loss_of(&start, &outer), &[&start[0]]).remove(0);
         let meta = grad(&after_a_step(&start), &[&start[0]]).remove(0);
         assert_ne!(read(&plain), read(&meta), "on {device:?}");
+    }
+}
+
+#[test]
+fn a_step_knows_of_the_scopes_in_its_function_alone() {
+    for device in devices() {
+        let layer = Arc::new(Linear::without_bias(1, 1, &Init::zeros(&device).at("fc")).expect("memory"));
+        let traced = Arc::clone(&layer);
+        let mut step = Step::new(&device, move |inputs| {
+            let doubled = traced.weight.tensor() + 2.0;
+            let within = functional_call(&[(&traced.weight, &doubled)], || traced.forward(&inputs[0]));
+            vec![traced.forward(&inputs[0]), within]
+        })
+        .expect("a step");
+        let input = Tensor::full([1, 1], 1.0_f32, &device);
+        let mut run = || step.run(std::slice::from_ref(&input)).expect("a step").iter().map(read).collect::<Vec<_>>();
+        let within = functional_call(&[(&layer.weight, &Tensor::full([1, 1], 9.0_f32, &device))], &mut run);
+        assert_eq!(within, [[0.0], [2.0]], "{device:?}");
+        layer.weight.set(&Tensor::full([1, 1], 3.0_f32, &device)).expect("the device is there");
+        assert_eq!(run(), [[3.0], [5.0]], "{device:?}");
     }
 }
 

@@ -179,13 +179,13 @@ impl Pipeline {
     /// Leaves out the first `count` samples of each epoch.
     #[must_use]
     pub fn skip(self, count: usize) -> Self {
-        self.ordered(|order| order.skip(count))
+        self.uncounted().ordered(|order| order.skip(count))
     }
 
     /// Ends each epoch after `count` samples.
     #[must_use]
     pub fn take(self, count: usize) -> Self {
-        self.ordered(|order| order.take(count))
+        self.uncounted().ordered(|order| order.take(count))
     }
 
     /// Every `count`th sample, from number `index` on: one of `count` parts of the data, for one of `count` machines.
@@ -196,7 +196,7 @@ impl Pipeline {
     #[track_caller]
     pub fn shard(self, index: usize, count: usize) -> Self {
         assert!(index < count, "shard: there is no part {index} of {count}");
-        self.ordered(|order| order.shard(index, count))
+        self.uncounted().ordered(|order| order.shard(index, count))
     }
 
     /// In random order, another one in each epoch. All of what comes before is shuffled, in constant memory; where
@@ -249,7 +249,7 @@ impl Pipeline {
     #[must_use]
     #[track_caller]
     pub fn weighted(self, weights: &[f64]) -> Self {
-        self.ordered(|order| order.weighted(weights))
+        self.uncounted().ordered(|order| order.weighted(weights))
     }
 
     fn operation(mut self, operation: Operation) -> Self {
@@ -257,17 +257,23 @@ impl Pipeline {
         self
     }
 
+    /// Which samples there are of each class is no longer what was told.
+    fn uncounted(mut self) -> Self {
+        self.description.counts = None;
+        self
+    }
+
     /// Changes each sample. If it changes the shape, say so with [`Pipeline::described`]. An error makes the sample a
     /// broken one.
     #[must_use]
     pub fn map(self, map: impl Fn(&mut Sample, &mut Random) -> Result<()> + Send + Sync + 'static) -> Self {
-        self.operation(Operation::Map(Arc::new(map)))
+        self.uncounted().operation(Operation::Map(Arc::new(map)))
     }
 
     /// Leaves out the samples that `keep` says no to.
     #[must_use]
     pub fn filter(self, keep: impl Fn(&Sample) -> bool + Send + Sync + 'static) -> Self {
-        self.operation(Operation::Filter(Arc::new(keep)))
+        self.uncounted().operation(Operation::Filter(Arc::new(keep)))
     }
 
     /// Brings pictures and masks to one size; see [`Resize`].

@@ -185,13 +185,15 @@ impl MultiheadAttention {
     }
 
     /// Self-attention of new positions, `[batch, new, width]`, of which the first is number `position` (i32, `[]`), to
-    /// those before them in `cache` and among themselves, always causal; their keys and values are added there. `masks`
-    /// are over all positions that the cache has room for.
+    /// those before them in `cache` and among themselves, always causal; their keys and values are added there. With room
+    /// for `keys` positions in the cache, masks are `[batch, keys]` for padding and `[new, keys]`. No weight of the
+    /// attention is dropped.
     ///
     /// Positions beyond the room of the cache are an error of the device, as an index beyond a table's rows is.
     ///
     /// # Panics
-    /// If keys and values are appended to those of the input.
+    /// If keys and values are appended to those of the input, the cache is of another batch, or there are no new
+    /// positions or more than it has room for.
     #[track_caller]
     pub fn attend_next(
         &self,
@@ -226,24 +228,27 @@ impl MultiheadAttention {
         self.out_proj.forward(&mixed)
     }
 
-    /// Keeps in `cache` the keys and values of `memory`, `[batch, sequence, width]`, such as an encoder's output: all
-    /// that [`MultiheadAttention::attend_memory`] needs of it, however often it is asked.
+    /// Keeps in `cache` the keys and values of `memory`, `[batch, sequence, width]`, such as an encoder's output (of which
+    /// `key_width` and `value_width` are the width, if they are set): all that [`MultiheadAttention::attend_memory`] needs
+    /// of it, however often it is asked.
     ///
     /// # Panics
-    /// If the cache has another shape.
+    /// If keys and values are appended to those of the input, or the cache has another shape.
     #[track_caller]
     pub fn remember(&self, memory: &Tensor, cache: &KeyValueCache) {
         let _scope = self.scope.enter();
         self.check_cache(memory, cache);
         let [keys, values] = self.in_projection.keys_and_values(&self.options, memory, memory);
-        cache.keys.assign(&keys);
-        cache.values.assign(&values);
+        // which autocast may have made halves
+        cache.keys.assign(&keys.to_dtype(cache.keys.dtype()));
+        cache.values.assign(&values.to_dtype(cache.values.dtype()));
     }
 
-    /// [`MultiheadAttention::attend`] to what `cache` [remembers](MultiheadAttention::remember).
+    /// [`MultiheadAttention::attend`] to all that `cache` [remembers](MultiheadAttention::remember), as of
+    /// [`Attention::Full`]. No weight of the attention is dropped.
     ///
     /// # Panics
-    /// If keys and values are appended to those of the input.
+    /// If keys and values are appended to those of the input, or the cache is of another batch.
     #[track_caller]
     pub fn attend_memory(&self, query: &Tensor, cache: &KeyValueCache, masks: AttentionMasks<'_>) -> Tensor {
         let mixed = {

@@ -94,6 +94,10 @@ impl Stack {
             None => zeros.clone(),
         };
         let counts = counts(name, lengths, &value);
+        if let Some(counts) = &counts {
+            // what is no number would reach gradients as 0 · NaN
+            value = counts.where_(&value, 0.0);
+        }
         let directions = self.weights.len() / self.options.layers;
         let dropout = Dropout::new(self.options.dropout);
         let mut last: Vec<Vec<Tensor>> = vec![Vec::new(); first.kind.states()];
@@ -161,7 +165,11 @@ macro_rules! recurrent {
 
             /// The same for sequences of these lengths, i32 `[batch]`, that are padded to a common one: behind its end
             /// an output is 0, the last state is that of the end, and the second direction begins there. What the
-            /// padding is does not matter: PyTorch's `pack_padded_sequence` with `enforce_sorted=False`.
+            /// padding is does not matter: PyTorch's `pack_padded_sequence` with `enforce_sorted=False`. A sequence of
+            /// length 0 leaves its state as it is; one beyond the input's time ends with that.
+            ///
+            /// # Panics
+            /// If the lengths are no such tensor, or the input or the initial state is none of this layer.
             #[track_caller]
             pub fn run_padded(&self, input: &Tensor, lengths: &Tensor, initial: Option<&Tensor>) -> (Tensor, Tensor) {
                 self.run_lengths(input, Some(lengths), initial)
@@ -245,7 +253,11 @@ impl LSTM {
 
     /// The same for sequences of these lengths, i32 `[batch]`, that are padded to a common one: behind its end an output
     /// is 0, the last state is that of the end, and the second direction begins there. What the padding is does not
-    /// matter: PyTorch's `pack_padded_sequence` with `enforce_sorted=False`.
+    /// matter: PyTorch's `pack_padded_sequence` with `enforce_sorted=False`. A sequence of length 0 leaves its state as it
+    /// is; one beyond the input's time ends with that.
+    ///
+    /// # Panics
+    /// If the lengths are no such tensor, or the input or the initial state is none of this layer.
     #[track_caller]
     pub fn run_padded(
         &self,

@@ -140,7 +140,11 @@ impl TransformerEncoderLayer {
         self.run(input, |input| self.self_attn.attend(input, input, input, masks))
     }
 
-    /// The output for new positions alone: see [`MultiheadAttention::attend_next`].
+    /// The output for new positions alone, of a layer whose attention is [`Attention::Causal`]: see
+    /// [`MultiheadAttention::attend_next`].
+    ///
+    /// # Panics
+    /// As that.
     #[track_caller]
     pub fn forward_next(
         &self,
@@ -247,8 +251,11 @@ impl TransformerDecoderLayer {
         self.multihead_attn.remember(memory, &cache.memory);
     }
 
-    /// The output for new positions alone, given what `cache` [remembers](TransformerDecoderLayer::remember): see
-    /// [`MultiheadAttention::attend_next`].
+    /// The output for new positions alone, of a layer whose attention is [`Attention::Causal`], given what `cache`
+    /// [remembers](TransformerDecoderLayer::remember): see [`MultiheadAttention::attend_next`].
+    ///
+    /// # Panics
+    /// As that.
     #[track_caller]
     pub fn forward_next(
         &self,

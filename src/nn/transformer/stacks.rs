@@ -75,7 +75,11 @@ impl TransformerEncoder {
         self.layers.iter().enumerate().map(cache).collect()
     }
 
-    /// The output for new positions alone: see [`MultiheadAttention::attend_next`](super::super::MultiheadAttention).
+    /// The output for new positions alone, of layers whose attention is [`Attention::Causal`]: see
+    /// [`attend_next`](super::super::MultiheadAttention::attend_next).
+    ///
+    /// # Panics
+    /// As that, or if there is not one cache for each layer.
     #[track_caller]
     pub fn forward_next(
         &self,
@@ -161,9 +165,12 @@ impl TransformerDecoder {
         }
     }
 
-    /// The output for new positions alone, given what `caches` [remember](TransformerDecoder::remember): one captured
-    /// step writes a text, and its cost does not grow with it. See
-    /// [`MultiheadAttention::attend_next`](super::super::MultiheadAttention::attend_next).
+    /// The output for new positions alone, of layers whose attention is [`Attention::Causal`], given what `caches`
+    /// [remember](TransformerDecoder::remember): one captured step writes a text, and its cost does not grow with it. See
+    /// [`attend_next`](super::super::MultiheadAttention::attend_next).
+    ///
+    /// # Panics
+    /// As that, or if there is not one cache for each layer.
     ///
     /// ```
     /// use brasa::nn::{Attention, AttentionMasks, Init, Mode, TransformerDecoder, TransformerOptions};

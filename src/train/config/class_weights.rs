@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 /// How much a sample of each class, or a pixel of a mask, counts in the loss; the mean is over the weights.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ClassWeights {
-    /// The rarer, the more, so that all classes together count the same: `samples / (classes · samples of the class)`, as
+    /// The rarer, the more, so that all classes count the same together: by one over the samples of the class, as
     /// scikit-learn's `class_weight="balanced"`. The training part is read once to count them, if its
-    /// [description](Description::counts) does not tell.
+    /// [description](Description::counts) does not tell; a class that no sample is of counts nothing.
     Balanced,
     /// These, in the order of the classes.
     Given(Vec<f32>),
@@ -24,7 +24,7 @@ impl ClassWeights {
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Given(weights) if !weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0) => {
-                Err(Error::Config(format!("class-weights is {self}, but weights must not be negative")))
+                Err(Error::Config(format!("class-weights is {self}, but weights must be finite and not negative")))
             }
             Self::Given(weights) if weights.iter().all(|&weight| weight == 0.0) => {
                 Err(Error::Config(format!("class-weights is {self}: no class counts; give one of them more than 0")))
@@ -48,22 +48,28 @@ impl ClassWeights {
         }
     }
 
-    /// The weight of each class of data whose samples were counted.
+    /// The weight of each class of data whose samples were counted. Their mean is 1: the loss does not depend on it, but
+    /// sums of 16-bit floats would.
     pub(in crate::train) fn of(&self, data: &Description) -> Result<Vec<f32>> {
-        match (self, &data.counts) {
-            (Self::Given(weights), _) => Ok(weights.clone()),
+        let weights: Vec<f64> = match (self, &data.counts) {
+            (Self::Given(weights), _) => weights.iter().map(|&weight| weight.into()).collect(),
             (Self::Balanced, Some(counts)) if counts.len() == data.classes.len() => {
-                let (all, classes) = (counts.iter().sum::<u64>() as f64, counts.len() as f64);
-                // of one that no sample has, nothing counts
-                let weight = |&count: &u64| if count == 0 { 0.0 } else { all / (classes * count as f64) };
-                Ok(counts.iter().map(|count| weight(count) as f32).collect())
+                // one that no sample is of counts nothing
+                counts.iter().map(|&count| if count == 0 { 0.0 } else { (count as f64).recip() }).collect()
             }
             (Self::Balanced, counts) => {
                 let (name, classes) = (&data.name, data.classes.len());
                 let told = counts.as_ref().map_or(0, Vec::len);
-                Err(Error::Config(format!("class-weights: `{name}` tells {told} counts for its {classes} classes")))
+                return Err(Error::Config(format!(
+                    "class-weights: `{name}` tells {told} counts for its {classes} classes"
+                )));
             }
+        };
+        let sum: f64 = weights.iter().sum();
+        if sum == 0.0 {
+            return Err(Error::Config(format!("class-weights: no sample of `{}` is of any class", data.name)));
         }
+        Ok(weights.iter().map(|weight| (weight * weights.len() as f64 / sum) as f32).collect())
     }
 }
 
@@ -104,7 +110,30 @@ impl Serialize for ClassWeights {
 
 impl<'de> Deserialize<'de> for ClassWeights {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        deserializer.deserialize_any(Words)
+    }
+}
+
+/// What stands in a file: the words of a flag, or a list of numbers.
+struct Words;
+
+impl<'de> de::Visitor<'de> for Words {
+    type Value = ClassWeights;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"balanced\", or a number for each class, such as [1, 2.5]")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<ClassWeights, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut numbers: A) -> Result<ClassWeights, A::Error> {
+        let mut weights = Vec::new();
+        while let Some(weight) = numbers.next_element()? {
+            weights.push(weight);
+        }
+        Ok(ClassWeights::Given(weights))
     }
 }
 
@@ -126,6 +155,10 @@ mod tests {
             let read = Config::parse(std::path::Path::new("run.toml"), &config.to_toml()).expect("own output");
             assert_eq!(read, config);
         }
+        let read = Config::parse(std::path::Path::new("run.toml"), "class-weights = [1, 2.5]").expect("a list");
+        assert_eq!(read.class_weights, Some(ClassWeights::Given(vec![1.0, 2.5])));
+        let read = Config::parse(std::path::Path::new("run.toml"), "class-weights = 3").expect_err("a number");
+        assert!(read.to_string().contains("balanced"), "{read}");
         for text in ["", "even", "1,,2", "1;2"] {
             assert!(text.parse::<ClassWeights>().expect_err("no weights").to_string().contains("balanced"), "{text}");
         }
@@ -137,10 +170,11 @@ mod tests {
     #[test]
     fn balanced_classes_count_the_same_together() {
         let weights = ClassWeights::Balanced.of(&data(&[30, 10, 0])).expect("they were counted");
-        // 40 samples, three classes
-        assert_eq!(weights, [40.0 / 90.0, 40.0 / 30.0, 0.0]);
+        // one to three, with a mean of 1
+        assert_eq!(weights, [0.75, 2.25, 0.0]);
+        assert!(ClassWeights::Balanced.of(&data(&[0, 0])).is_err(), "nothing to learn from");
         assert!(ClassWeights::Balanced.of(&Description { counts: None, ..data(&[1, 2]) }).is_err());
-        assert_eq!(ClassWeights::Given(vec![1.0, 7.0]).of(&data(&[1, 2])).expect("given"), [1.0, 7.0]);
+        assert_eq!(ClassWeights::Given(vec![1.0, 7.0]).of(&data(&[1, 2])).expect("given"), [0.25, 1.75]);
     }
 
     #[test]

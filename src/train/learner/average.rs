@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::nn::Module;
-use crate::optim::{self, Optimizer};
+use crate::optim::{ExponentialMovingAverage, Optimizer};
 
 /// A second model whose parameters follow those of the first.
 pub(super) struct Average {
     model: Arc<dyn Module>,
-    average: Arc<optim::Average>,
+    average: Arc<ExponentialMovingAverage>,
     decay: f64,
 }
 
 impl Average {
     /// `model`, of the same kind as `of`, becomes its average, and starts as a copy.
     pub(super) fn new(model: Arc<dyn Module>, of: &dyn Module, optimizer: &dyn Optimizer, decay: f64) -> Result<Self> {
-        let average = Arc::new(optim::Average::new(model.as_ref(), of, optimizer, decay)?);
+        let average = Arc::new(ExponentialMovingAverage::new(model.as_ref(), of, optimizer, decay)?);
         Ok(Self { model, average, decay })
     }
 

@@ -23,7 +23,7 @@ const MAX_ASKED: usize = 32;
 const PROMPT: Duration = Duration::from_millis(250);
 
 /// Numbers that a part of a step puts down.
-const VALUES: usize = 4;
+const VALUES: usize = 5;
 
 /// What one training step gave.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -34,6 +34,8 @@ pub(in crate::train) struct StepResult {
     pub correct: f64,
     /// Targets that count.
     pub targets: f64,
+    /// What they count together, which is what the loss is a mean by: as many, unless classes have weights.
+    pub counted: f64,
     /// Euclidean norm of all gradients together, before anything limits it.
     pub gradient_norm: f32,
     /// Samples in the batch.
@@ -49,11 +51,13 @@ impl StepResult {
     /// This and a further part of the same step.
     fn with(self, part: Self) -> Self {
         let (samples, targets) = (self.samples + part.samples, self.targets + part.targets);
-        let sum = f64::from(self.loss) * self.targets + f64::from(part.loss) * part.targets;
+        let counted = self.counted + part.counted;
+        let sum = f64::from(self.loss) * self.counted + f64::from(part.loss) * part.counted;
         Self {
-            loss: (sum / targets.max(1.0)) as f32,
+            loss: if counted == 0.0 { 0.0 } else { (sum / counted) as f32 },
             correct: self.correct + part.correct,
             targets,
+            counted,
             // of the sum of gradients, which the last part has
             gradient_norm: part.gradient_norm,
             samples,
@@ -90,7 +94,8 @@ struct Asked {
 /// They are asked for block by block, or one by one where steps are slow, and waited for when the next block, or step,
 /// has been handed over: the device always has work.
 pub(super) struct Ring {
-    /// Loss, correct targets, targets that count, and norm of the gradients: `[entries + 1, 4]`. The last row begins
+    /// Loss, correct targets, targets that count, what these count, and norm of the gradients: `[entries + 1, 5]`. The
+    /// last row begins
     /// with `position`, so that one read tells both.
     values: Var,
     /// Where the next part puts its own. It stays where it is from a step on that halts.
@@ -254,10 +259,10 @@ impl Ring {
         let mut steps = Vec::new();
         for (number, Unread { batches, ends_step }) in self.unread.drain(..count).enumerate() {
             let at = (first + number) % self.len * VALUES;
-            let [loss, correct, targets, gradient_norm] = [0, 1, 2, 3].map(|value| values[at + value]);
-            let (correct, targets) = (correct.into(), targets.into());
+            let [loss, correct, targets, counted, gradient_norm] = [0, 1, 2, 3, 4].map(|value| values[at + value]);
+            let [correct, targets, counted] = [correct, targets, counted].map(f64::from);
             let samples = batches.iter().map(|batch| batch.samples).sum();
-            let part = StepResult { loss, correct, targets, gradient_norm, samples };
+            let part = StepResult { loss, correct, targets, counted, gradient_norm, samples };
             let is_bad = match self.watched {
                 None => false,
                 Some(Watched::Loss) => !loss.is_finite(),

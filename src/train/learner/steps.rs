@@ -48,10 +48,10 @@ struct Ending<R> {
     record: R,
 }
 
-impl<R: Fn([&Tensor; 4])> Ending<R> {
-    /// Learns from `gradients`, and puts down the loss, the number of correct targets, and that of all. Both are traced
-    /// here.
-    fn trace(&self, gradients: impl FnOnce() -> Gradients, results: impl FnOnce() -> [Tensor; 3]) {
+impl<R: Fn([&Tensor; 5])> Ending<R> {
+    /// Learns from `gradients`, and puts down the loss, the number of correct targets, that of all, and what these count.
+    /// Both are traced here.
+    fn trace(&self, gradients: impl FnOnce() -> Gradients, results: impl FnOnce() -> [Tensor; 4]) {
         let Self { optimizer, scaler, skipped, follow, updates, record, .. } = self;
         let apply = |gradients: &_| match (scaler, updates) {
             (None, true) => Some(optimizer.update(gradients)),
@@ -79,8 +79,8 @@ impl<R: Fn([&Tensor; 4])> Ending<R> {
         };
         follow.iter().for_each(|follow| follow());
         Stage::Log.scope(|| {
-            let [loss, correct, all] = &results();
-            record([loss, correct, all, &norm.unwrap_or_else(|| loss.zeros_like())]);
+            let [loss, correct, all, counted] = &results();
+            record([loss, correct, all, counted, &norm.unwrap_or_else(|| loss.zeros_like())]);
         });
         if let Some((bad, skipped)) = counted {
             // without exceptions: a scaler's factor and its own count stay what they are
@@ -125,7 +125,8 @@ impl Learner {
             let (part, divisor) = if in_parts { loss.part(&share()) } else { (loss.mean.clone(), None) };
             let results = || {
                 let [correct, all] = correct();
-                [loss.mean.clone(), correct, all]
+                let counted = loss.counted.clone().unwrap_or_else(|| all.clone());
+                [loss.mean.clone(), correct, all, counted]
             };
             ending.trace(|| ending.divided(backward(&part, scaler.as_deref()), divisor), results);
             Vec::new()
@@ -188,7 +189,8 @@ impl Learner {
                 check_finite(std::slice::from_ref(loss.node()));
                 ending.divided(gradients, divisor)
             };
-            ending.trace(checked, || [mean.clone(), correct.clone(), all.clone()]);
+            // there are no further parts
+            ending.trace(checked, || [mean.clone(), correct.clone(), all.clone(), all.clone()]);
             Vec::new()
         })
     }
@@ -204,7 +206,7 @@ impl Learner {
         Asked { model, question, numbers, format }
     }
 
-    fn ending(&self, updates: bool) -> Ending<impl Fn([&Tensor; 4]) + Send + 'static> {
+    fn ending(&self, updates: bool) -> Ending<impl Fn([&Tensor; 5]) + Send + 'static> {
         let follow = self.average.as_ref().filter(|_| updates);
         let follow = follow.map(|average| Box::new(average.follower()) as Box<dyn Fn() + Send>);
         Ending {
@@ -233,9 +235,9 @@ impl Learner {
     }
 }
 
-/// What divides by `divisor`; by nothing if it is 0, as that of a step of which nothing counts.
+/// What divides by `divisor`; 0 if that is 0, as that of a step of which nothing counts.
 fn inverse(divisor: &Tensor) -> Tensor {
-    divisor.eq(0.0).where_(1.0, divisor).reciprocal()
+    divisor.eq(0.0).where_(0.0, divisor.reciprocal())
 }
 
 /// Gradients of a loss, by way of its scaled size if there is a scaler.

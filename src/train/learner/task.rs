@@ -37,6 +37,8 @@ pub(super) struct Loss {
     /// If not all count the same: the sum over all, and what they count together, both for each target that there is;
     /// f32 `[]` each.
     of_all: Option<[Tensor; 2]>,
+    /// What they count together, f32 `[]`, if they do not all count the same.
+    pub(super) counted: Option<Tensor>,
 }
 
 impl Loss {
@@ -121,19 +123,25 @@ impl Question {
     pub(super) fn loss(&self, logits: &Tensor, labels: &Labels) -> Loss {
         if self.regresses() {
             let said = logits.to_dtype(DType::F32);
-            return Loss { mean: numbers::loss(self.loss, &said, &labels.classes, Reduction::Mean), of_all: None };
+            return Loss {
+                mean: numbers::loss(self.loss, &said, &labels.classes, Reduction::Mean),
+                of_all: None,
+                counted: None,
+            };
         }
         let options =
             CrossEntropy { label_smoothing: self.label_smoothing, weight: self.weights.clone(), ..self.options() };
         let loss = |options: &CrossEntropy| labels.cross_entropy(&logits.to_dtype(DType::F32), options);
         match self.counted(labels) {
-            None => Loss { mean: loss(&options), of_all: None },
+            None => Loss { mean: loss(&options), of_all: None, counted: None },
             Some(counted) => {
                 let sum = loss(&CrossEntropy { reduction: Reduction::Sum, ..options });
                 // sums of f16 gradients would overflow
                 let of_all = [&sum, &counted].map(|value| value / labels.classes.numel() as f32);
                 // a mean over nothing is NaN, and so are its gradients
-                Loss { mean: sum / counted.eq(0.0).where_(1.0, &counted), of_all: Some(of_all) }
+                let nothing = counted.eq(0.0);
+                let mean = nothing.where_(0.0, sum / nothing.where_(1.0, &counted));
+                Loss { mean, of_all: Some(of_all), counted: Some(counted) }
             }
         }
     }
@@ -306,10 +314,19 @@ mod tests {
             let loss = question(Goal::Segment, &device).loss(&pixels, &mask);
             near("masks", &loss, expected(&logits, &[(2, 1.0), (0, 1.0), (1, 0.0), (1, 1.0)], weights));
 
-            // nothing counts: no NaN, and no gradient
+            // nothing counts: neither NaN nor what smoothing would say
             let nothing = Labels { classes: of(&[ignored; 4], &[1, 2, 2]), mixed: None };
             let loss = question(Goal::Segment, &device).loss(&pixels, &nothing);
             assert_eq!(loss.mean.item::<f32>().expect("a value"), 0.0, "{device:?}");
+            let weightless = Question {
+                weights: Some(Tensor::from_slice(&[0.0_f32, 1.0, 1.0], [3], &device).expect("memory")),
+                label_smoothing: 0.2,
+                ..question(Goal::Classify, &device)
+            };
+            let zeros = Labels { classes: of(&[0; 4], &[4]), mixed: None };
+            let loss = weightless.loss(&rows, &zeros);
+            let gradient = crate::autodiff::grad(&loss.mean, &[&rows]).remove(0).to_vec::<f32>().expect("values");
+            assert_eq!((loss.mean.item::<f32>().expect("a value"), gradient), (0.0, vec![0.0; 12]), "{device:?}");
         }
     }
 }

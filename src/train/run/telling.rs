@@ -154,6 +154,7 @@ impl Run<'_> {
             columns: of.columns,
             regresses: of.goal == Goal::Regress,
             scales: of.scales,
+            counts: of.counts,
         };
         let begun_unix_ms = begun(folder.path());
         let record = RunRecord { start: start.clone(), memory, classes: of.classes, input, begun_unix_ms };

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use brasa::data::{Dataset, Description, Goal, Pipeline, Sample, Split, Target, Values};
+use brasa::data::{Dataset, Description, Goal, Pipeline, Sample, Split, Subset, Target, Values};
 use brasa::train::record;
 use brasa::train::{ClassWeights, Config, Confusion, OptimizerName, Precision, Trainer};
 use brasa::{Device, Result};
 
 use crate::common::{self, assert_close};
 
-use super::{file, folder, run, settings, train, weights};
+use super::{file, folder, losses, run, settings, train, weights};
 
 /// One number, around 0 for nine samples of ten and around 1.5 for the tenth, whose class is the rare one; each by the
 /// quantiles of a logistic distribution as wide as a normal one of deviation 1.
@@ -74,6 +74,36 @@ fn balanced_weights_are_those_of_the_counts() {
     assert!(counted == balanced(told, ClassWeights::Balanced));
     assert!(counted == balanced(Rare::split(), ClassWeights::Given(vec![400.0 / 720.0, 400.0 / 80.0])));
     assert!(counted != balanced(Rare::split(), ClassWeights::Given(vec![1.0, 1.0])));
+    // counts of a whole say nothing of a part
+    let told = Description { counts: Some(vec![360, 40]), ..Rare::split().train.description().clone() };
+    let data: Arc<dyn Dataset> = Arc::new(Rare(told.clone()));
+    assert_eq!(Subset::new(Arc::clone(&data), vec![1, 2]).description().counts, None);
+    assert_eq!(Pipeline::new(Arc::clone(&data)).shuffle().description().counts, told.counts);
+    assert_eq!(Pipeline::new(data).take(20).description().counts, None);
+}
+
+#[test]
+fn a_run_goes_on_with_the_weights_that_it_began_with() {
+    let (out, device) = (folder(), Device::cpu());
+    let class_weights = Some(ClassWeights::Balanced);
+    let config = |name: &str, epochs| {
+        let name = Some(name.to_owned());
+        Config { class_weights: class_weights.clone(), name, epochs, ..settings(&device, out.path()) }
+    };
+    let begin =
+        |name: &str, epochs| train(Trainer::with_data(config(name, epochs), Rare::split()).expect("good settings")).0;
+    let (whole, begun) = (begin("whole", 2), begin("begun", 1));
+    let input: serde_json::Value = file(&begun.folder, record::RUN);
+    assert_eq!(input["input"]["counts"], serde_json::json!([360, 40]));
+    // data that tell other counts now
+    let others = Rare::split().map(|part| {
+        let of = Description { counts: Some(vec![40, 360]), ..part.description().clone() };
+        part.described(of)
+    });
+    let trainer = Trainer::resume_with_data(&begun.folder, config("begun", 2), others).expect("a checkpoint");
+    assert_eq!(train(trainer).0.steps, whole.steps);
+    let input: serde_json::Value = file(&begun.folder, record::RUN);
+    assert_eq!(input["input"]["counts"], serde_json::json!([360, 40]));
 }
 
 #[test]
@@ -87,12 +117,12 @@ fn weighted_parts_of_a_batch_are_worth_the_batch() {
             let whole = Config { epochs, precision, class_weights, optimizer, ..settings(&device, out.path()) };
             let parts = Config { batch_size: 16, accumulate: 4, ..whole.clone() };
             let [whole, parts] = [whole, parts].map(|config| {
-                let (summary, _) = run(config);
-                (summary.steps, summary.test.expect("it was judged").loss)
+                let (summary, events) = run(config);
+                let losses = losses(&events).into_iter().map(f64::from);
+                losses.chain([summary.test.expect("it was judged").loss]).collect::<Vec<_>>()
             });
             let tolerance = if precision == Precision::F16 { 2e-2 } else { 1e-3 };
-            assert_eq!(whole.0, parts.0);
-            assert_close(&format!("{device:?} {precision:?}"), &[parts.1], &[whole.1], tolerance, 0.0);
+            assert_close(&format!("{device:?} {precision:?}"), &parts, &whole, tolerance, 0.0);
         }
     }
 }

@@ -111,7 +111,10 @@ pub fn open_folder(path: &Path, options: &OpenOptions) -> Result<Split<ClassFold
     })?;
     let normalization = of_photographs(shape[0]);
     let name = format!("folder:{}", path.display());
-    let description = Description { normalization, ..Description::new(name, Goal::Classify, classes, shape) };
+    let mut counts = vec![0; classes.len()];
+    parts.train.classes.iter().for_each(|&class| counts[usize::from(class)] += 1);
+    let counts = Some(counts);
+    let description = Description { normalization, counts, ..Description::new(name, Goal::Classify, classes, shape) };
     Ok(parts.map(|pictures| ClassFolders { description: description.clone(), pictures }))
 }
 

@@ -1,19 +1,23 @@
 //! Moving averages of weights.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nn::Variables;
 use crate::runtime::{Arena, Hyper, Var, VarKind};
 use crate::stage::Stage;
 
+use super::rule::partners;
 use super::{Layout, Optimizer};
 
-/// An exponential moving average of a model's parameters, in a second model of the same kind, which is often steadier
-/// than what learns (Polyak and Juditsky 1992): `average ← decay · average + (1 - decay) · parameter`, as PyTorch's
-/// `AveragedModel` with `get_ema_multi_avg_fn`. One launch for each group of the optimizer.
+/// An exponential moving average (EMA) of a model's parameters, in a second model of the same kind, which is often
+/// steadier than what learns (Polyak and Juditsky 1992): `average ← decay · average + (1 - decay) · parameter`, as
+/// PyTorch's `AveragedModel` with `get_ema_multi_avg_fn`. One launch for each group of the optimizer.
+///
+/// What is no parameter, such as running statistics, is not averaged, and copied by
+/// [`refresh`](ExponentialMovingAverage::refresh) before the second model is used.
 ///
 /// ```
 /// use brasa::nn::{Init, Linear, Module, Variables};
-/// use brasa::optim::{Average, Optimizer, SGD, SGDOptions};
+/// use brasa::optim::{ExponentialMovingAverage, Optimizer, SGD, SGDOptions};
 /// use brasa::{Device, Tensor};
 ///
 /// # fn main() -> brasa::Result<()> {
@@ -21,19 +25,20 @@ use super::{Layout, Optimizer};
 /// let [model, averaged] = [(); 2].map(|()| Linear::without_bias(1, 1, &Init::zeros(&device).at("fc")));
 /// let (model, averaged) = (model?, averaged?);
 /// let optimizer = SGD::new(&model.parameters(), SGDOptions { learning_rate: 1.0, ..Default::default() })?;
-/// let average = Average::new(&averaged, &model, &optimizer, 0.75)?;
+/// let average = ExponentialMovingAverage::new(&averaged, &model, &optimizer, 0.75)?;
 /// for _ in 0..2 {
 ///     // the gradient is -1: the weight becomes 1, then 2
 ///     let loss = -model.forward(&Tensor::ones([1, 1], &device)).sum();
 ///     optimizer.update(&loss.backward());
 ///     average.update();
 /// }
+/// average.refresh()?;
 /// assert_eq!(averaged.weight.tensor().item::<f32>()?, 0.75 * 0.25 + 2.0 * 0.25);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Average {
+pub struct ExponentialMovingAverage {
     /// Of each group, as it is laid out: the average, and what it follows.
     groups: Vec<[Arena; 2]>,
     /// All variables, and those that they follow.
@@ -41,31 +46,35 @@ pub struct Average {
     decay: Hyper,
 }
 
-impl Average {
-    /// The parameters of `follower` become the average of those of `of` that `optimizer` changes; all of its variables
-    /// start as copies.
+impl ExponentialMovingAverage {
+    /// The parameters of `average` become the average of those of `model` that `optimizer` changes; all of its variables
+    /// start as copies, so that what was saved of an average is loaded after this.
     ///
     /// # Errors
-    /// If `follower` has not the same variables, one of them belongs to an optimizer, or the device fails.
+    /// If the two have not the same variables on one device, or the device fails.
     ///
     /// # Panics
-    /// If the decay is not in 0 to 1.
+    /// If a parameter of `average` belongs to an optimizer, or the decay is not in 0 to 1.
     #[track_caller]
     pub fn new(
-        follower: &(impl Variables + ?Sized),
-        of: &(impl Variables + ?Sized),
+        average: &(impl Variables + ?Sized),
+        model: &(impl Variables + ?Sized),
         optimizer: &(impl Optimizer + ?Sized),
         decay: f64,
     ) -> Result<Self> {
         let layouts = optimizer.layouts();
-        let followers = Layout::beside("average", &layouts, follower)?;
-        let groups = followers.iter().zip(layouts).map(|(own, of)| [own.arena().clone(), of.arena().clone()]);
-        let of = of.variables();
-        let pairs = super::rule::partners(&of, follower)?.into_iter().zip(of).map(|(own, of)| [own, of]);
-        let average = Self { groups: groups.collect(), pairs: pairs.collect(), decay: Hyper::new(0.0) };
-        average.set_decay(decay);
-        average.copy(|_| true)?;
-        Ok(average)
+        let of = model.variables();
+        let pairs: Vec<_> = partners(&of, average)?.into_iter().zip(of).map(|(own, of)| [own, of]).collect();
+        if let Some([own, of]) = pairs.iter().find(|[own, of]| own.device() != of.device()) {
+            let (name, own, of) = (of.name(), own.device().name(), of.device().name());
+            return Err(Error::Config(format!("the average of `{name}` is on {own}, and the variable itself on {of}")));
+        }
+        let own = Layout::beside("average", &layouts, average)?;
+        let groups = own.iter().zip(layouts).map(|(own, of)| [own.arena().clone(), of.arena().clone()]).collect();
+        let made = Self { groups, pairs, decay: Hyper::new(0.0) };
+        made.set_decay(decay);
+        made.copy(|_| true)?;
+        Ok(made)
     }
 
     /// Sets the decay for updates from now on; captured steps stay as they are.
