@@ -173,7 +173,7 @@ impl<M: Variables + Send + Sync + 'static> DataParallel<M> {
     /// As [`Step::ensure_finite`]: fails if a loss or gradient was NaN or infinite, since when nothing was learned.
     ///
     /// # Errors
-    /// [`Error::Halted`], or if the device fails.
+    /// [`Error::Halted`](crate::error::Error::Halted), or if the device fails.
     pub fn ensure_finite(&mut self) -> Result<()> {
         self.exchange.update().ensure_finite()
     }
