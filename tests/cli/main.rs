@@ -247,7 +247,7 @@ fn negative_numbers_are_values_and_no_flags() {
         ("--momentum", "0.99999999999", "momentum is 0.99999999999, but must lie in 0..1"),
         ("--lr", "-1e-3", "lr is -0.001, but must be a positive number"),
         ("--label-smoothing", "-1E-2", "label-smoothing is -0.01"),
-        ("--class-weights", "1,-1", "class-weights is 1,-1, but weights must not be negative"),
+        ("--class-weights", "1,-1", "class-weights is 1,-1, but weights must be finite and not negative"),
         ("--momentum", "-0.5", "momentum is -0.5"),
         ("--weight-decay", "-0.001", "weight-decay is -0.001"),
         ("--epochs", "-3", "at least 1"),

@@ -107,7 +107,7 @@ pub struct InputRecord {
     /// What these numbers were standardised by.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scales: Option<Normalization>,
-    /// How many samples of each class it learns from, or pixels, if they were counted for weights of classes.
+    /// How many samples of each class it learns from, or pixels, where the data tell or weights of classes needed them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub counts: Option<Vec<u64>>,
 }
