@@ -23,7 +23,7 @@ pub struct Quantized {
 ///
 /// ```
 /// use brasa::models::Mlp;
-/// use brasa::nn::{Init, Variables, quantize};
+/// use brasa::nn::{Init, Module, quantize};
 /// use brasa::{Device, Tensor};
 ///
 /// let device = Device::cpu();

@@ -238,7 +238,7 @@ impl Step {
     /// not known. Waits for the device: for loops of one's own to ask where they read their losses, as every epoch.
     ///
     /// ```
-    /// use brasa::nn::{Init, Linear, Module};
+    /// use brasa::nn::{Init, Linear, Module, Variables};
     /// use brasa::optim::{Optimizer, SGD, SGDOptions};
     /// use brasa::runtime::Step;
     /// use brasa::{Device, Error, Tensor};
