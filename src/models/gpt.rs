@@ -71,10 +71,7 @@ impl Gpt {
 
     /// Room for the keys and values of one sequence, for [`Gpt::forward_next`].
     pub(super) fn caches(&self, init: &Init) -> Result<Vec<KeyValueCache>> {
-        let cache = |(index, block): (usize, &TransformerEncoderLayer)| {
-            block.self_attn.cache(1, self.options.sequence, &init.at(index))
-        };
-        self.blocks.iter().enumerate().map(cache).collect()
+        TransformerEncoderLayer::caches(&self.blocks, 1, self.options.sequence, init)
     }
 
     /// Logits `[vocabulary]` of what follows `tokens`, `[1, new]`, of which the first is number `position` (`[]`) of its

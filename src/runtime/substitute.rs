@@ -58,16 +58,15 @@ pub fn functional_call<T>(values: &[(&Var, &Tensor)], f: impl FnOnce() -> T) -> 
     for (variable, value) in values {
         let is_alike = value.shape() == variable.shape() && value.dtype() == variable.dtype();
         if !is_alike || value.device() != variable.device() {
-            let on = |device: &crate::Device| device.name().to_owned();
             refuse(format_args!(
                 "functional_call: `{}` is {} {} on {}, and was given {} {} on {}",
                 variable.name(),
                 variable.dtype(),
                 variable.shape(),
-                on(variable.device()),
+                variable.device().name(),
                 value.dtype(),
                 value.shape(),
-                on(value.device()),
+                value.device().name(),
             ));
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn settled(data: Split<Pipeline>) -> Result<Split<Pipeline>> {
         None => measured(&data.train)?,
     };
     check(&scales, count).map_err(|reason| Error::Config(format!("{name}: {reason}")))?;
-    Ok(with(data, &scales))
+    Ok(described(data, |of| of.scales = Some(scales.clone())))
 }
 
 /// The parts with the scales, or the counts of classes, that the run of `record` has learned by.
@@ -43,20 +43,17 @@ pub(super) fn learned(data: Split<Pipeline>, record: Option<&RunRecord>) -> Spli
     let Some(RunRecord { input, .. }) = record else { return data };
     let regresses = data.train.description().goal == Goal::Regress;
     match (&input.scales, &input.counts) {
-        (Some(scales), _) if regresses => with(data, scales),
-        (_, Some(counts)) if !regresses => counted_as(data, counts.clone()),
+        (Some(scales), _) if regresses => described(data, |of| of.scales = Some(scales.clone())),
+        (_, Some(counts)) if !regresses => described(data, |of| of.counts = Some(counts.clone())),
         _ => data,
     }
 }
 
-fn counted_as(data: Split<Pipeline>, counts: Vec<u64>) -> Split<Pipeline> {
-    let of = Description { counts: Some(counts), ..data.train.description().clone() };
-    Split { train: data.train.described(of), ..data }
-}
-
-fn with(data: Split<Pipeline>, scales: &Normalization) -> Split<Pipeline> {
+/// The parts with what the training part is known to be.
+fn described(data: Split<Pipeline>, change: impl Fn(&mut Description)) -> Split<Pipeline> {
     data.map(|part| {
-        let of = Description { scales: Some(scales.clone()), ..part.description().clone() };
+        let mut of = part.description().clone();
+        change(&mut of);
         part.described(of)
     })
 }
@@ -96,7 +93,7 @@ pub(super) fn counted(data: Split<Pipeline>) -> Result<Split<Pipeline>> {
             Targets::Numbers(_) | Targets::Mixed { .. } => {}
         }
     }
-    Ok(counted_as(data, counts))
+    Ok(described(data, |of| of.counts = Some(counts.clone())))
 }
 
 /// Mean and standard deviation of each number over all samples; 1 where it does not vary.

@@ -9,7 +9,7 @@ use brasa::models::{
     ResNetOptions, Sampling, Shortcut, Task, UNet, VGG, VGGOptions, VisionTransformer, VisionTransformerOptions,
     create_with, find,
 };
-use brasa::nn::{self, Init, Mode, Module, parameter_count, summary};
+use brasa::nn::{self, Init, Mode, Module, Variables, parameter_count, summary};
 use brasa::runtime::{Step, Var, VarKind};
 use brasa::tensor::autocast;
 use brasa::{DType, Device, Result, Tensor, autodiff};
@@ -331,6 +331,32 @@ fn every_entry_makes_a_model_of_its_task() {
     assert!(error.contains("mobilenet-v2, ") && error.contains("resnet1000"), "{error}");
 }
 
+/// The likeliest tokens after `prompt`, without keys and values kept: everything anew for each.
+fn continued(model: &Gpt, prompt: &[i32], count: usize) -> Vec<i32> {
+    let mut text = prompt.to_vec();
+    for _ in 0..count {
+        let input = Tensor::from_slice(&text, [1, text.len()], model.variables()[0].device()).expect("memory");
+        let logits = Mode::Evaluate.scope(|| model.forward(&input)).select(2, text.len() - 1);
+        text.push(logits.argmax(1).to_vec::<i32>().expect("a token")[0]);
+    }
+    text.split_off(prompt.len())
+}
+
+#[test]
+fn a_long_prompt_is_read_as_a_short_one_is() {
+    for device in devices() {
+        let options = GptOptions { vocabulary: 13, sequence: 90, width: 16, heads: 2, layers: 2 };
+        let model = Arc::new(Gpt::new(options, &Init::new(&device, 3)).expect("a model"));
+        let mut generator = Generator::new(&model).expect("memory");
+        let prompt: Vec<i32> = (0..80).map(|n| n * n % 13).collect();
+        // less than a chunk, one, one and a part, two and a part
+        for prompt in [31, 32, 33, 80].map(|length| &prompt[..length]) {
+            let text = generator.generate(prompt, 3, Sampling::GREEDY).expect("tokens");
+            assert_eq!(text, continued(&model, prompt, 3), "after {} tokens on {device:?}", prompt.len());
+        }
+    }
+}
+
 #[test]
 fn a_generator_continues_as_the_model_says() {
     for device in devices() {
@@ -339,14 +365,7 @@ fn a_generator_continues_as_the_model_says() {
         let mut generator = Generator::new(&model).expect("memory");
         let prompt = [3, 1, 4];
         let text = generator.generate(&prompt, 7, Sampling::GREEDY).expect("tokens");
-        // the same without keys and values kept: everything anew for each token
-        let mut expected = prompt.to_vec();
-        for _ in 0..7 {
-            let input = Tensor::from_slice(&expected, [1, expected.len()], &device).expect("memory");
-            let logits = Mode::Evaluate.scope(|| model.forward(&input)).select(2, expected.len() - 1);
-            expected.push(logits.argmax(1).to_vec::<i32>().expect("a token")[0]);
-        }
-        assert_eq!(text, expected[3..], "on {device:?}");
+        assert_eq!(text, continued(&model, &prompt, 7), "on {device:?}");
         // a second text does not see the first
         assert_eq!(generator.generate(&prompt, 7, Sampling::GREEDY).expect("tokens"), text);
         let drawn = Sampling { temperature: 2.0, top_k: Some(8), seed: 5 };

@@ -31,7 +31,7 @@ impl AttentionMasks<'_> {
     /// What is added to the scores, `None` for nothing: minus infinity where hidden.
     #[track_caller]
     pub(super) fn bias(&self) -> Option<Tensor> {
-        let hidden = |mask: &Tensor| mask.where_(f64::NEG_INFINITY, Tensor::zeros(mask.shape(), mask.device()));
+        let hidden = |mask: &Tensor| only(&mask.logical_not(), DType::F32);
         if let Some(mask) = self.key_padding.filter(|mask| mask.dtype() != DType::Bool || mask.rank() != 2) {
             let (dtype, shape) = (mask.dtype(), mask.shape());
             refuse(format_args!("attention: the key padding mask is {dtype} {shape}, not bool [batch, keys]"));
@@ -50,5 +50,11 @@ impl AttentionMasks<'_> {
 pub(super) fn causal(queries: usize, keys: usize, like: &Tensor) -> Tensor {
     let row = Tensor::iota([queries, keys], 0, like.device()) + (keys as i64 - queries as i64);
     let seen = Tensor::iota([queries, keys], 1, like.device()).le(row);
-    seen.where_(Tensor::zeros_of([queries, keys], like.dtype(), like.device()), f64::NEG_INFINITY)
+    only(&seen, like.dtype())
+}
+
+/// What leaves of scores those that are `seen`, if it is added to them: minus infinity for all others.
+#[track_caller]
+pub(super) fn only(seen: &Tensor, dtype: DType) -> Tensor {
+    seen.where_(Tensor::zeros_of(seen.shape(), dtype, seen.device()), f64::NEG_INFINITY)
 }

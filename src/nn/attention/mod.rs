@@ -3,6 +3,7 @@
 mod masks;
 mod projection;
 
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::refuse;
 use crate::runtime::Var;
@@ -13,8 +14,8 @@ use super::linear::Linear;
 use super::module::Scope;
 use super::{Dropout, Init, Initial, Module};
 
-use masks::causal;
 pub use masks::{Attention, AttentionMasks};
+use masks::{causal, only};
 pub use projection::InProjection;
 
 /// Options of [`MultiheadAttention`]: PyTorch's arguments, and which positions it may attend to.
@@ -270,15 +271,14 @@ impl MultiheadAttention {
         seen: Option<&Tensor>,
         masks: AttentionMasks<'_>,
     ) -> Tensor {
-        let hidden = |seen: &Tensor| seen.where_(Tensor::zeros(seen.shape(), seen.device()), f64::NEG_INFINITY);
-        let added;
-        let mask = match (seen, masks.bias()) {
+        let bias = match (masks.bias(), seen) {
+            (Some(bias), Some(seen)) => Some(bias + only(seen, DType::F32)),
+            (bias, _) => bias,
+        };
+        let mask = match (&bias, seen) {
+            (Some(bias), _) => Mask::Added(bias),
+            (None, Some(seen)) => Mask::Allowed(seen),
             (None, None) => Mask::None,
-            (Some(seen), None) => Mask::Allowed(seen),
-            (seen, Some(bias)) => {
-                added = seen.map_or_else(|| bias.clone(), |seen| &bias + hidden(seen));
-                Mask::Added(&added)
-            }
         };
         joined(&query.scaled_dot_product_attention(keys, values, mask))
     }

@@ -140,6 +140,12 @@ impl TransformerEncoderLayer {
         self.run(input, |input| self.self_attn.attend(input, input, input, masks))
     }
 
+    /// Room for the keys and values of `sequence` positions in each of these layers.
+    pub(crate) fn caches(layers: &[Self], batch: usize, sequence: usize, init: &Init) -> Result<Vec<KeyValueCache>> {
+        let cache = |(number, layer): (usize, &Self)| layer.self_attn.cache(batch, sequence, &init.at(number));
+        layers.iter().enumerate().map(cache).collect()
+    }
+
     /// The output for new positions alone, of a layer whose attention is [`Attention::Causal`]: see
     /// [`MultiheadAttention::attend_next`].
     ///

@@ -69,10 +69,7 @@ impl TransformerEncoder {
     /// # Errors
     /// If there is no memory for them, they have more elements than 32-bit indices reach, or the device fails.
     pub fn caches(&self, batch: usize, sequence: usize, init: &Init) -> Result<Vec<KeyValueCache>> {
-        let cache = |(number, layer): (usize, &TransformerEncoderLayer)| {
-            layer.self_attn.cache(batch, sequence, &init.at(number))
-        };
-        self.layers.iter().enumerate().map(cache).collect()
+        TransformerEncoderLayer::caches(&self.layers, batch, sequence, init)
     }
 
     /// The output for new positions alone, of layers whose attention is [`Attention::Causal`]: see

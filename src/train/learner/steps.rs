@@ -66,14 +66,14 @@ impl<R: Fn([&Tensor; 5])> Ending<R> {
             }
         };
         let learn = || apply(&gradients());
-        let mut counted = None;
+        let mut skipping = None;
         let norm = match skipped {
             None => learn(),
             Some(skipped) => {
                 let (norm, bad) = catch_non_finite(learn);
                 let bad = bad.expect("a step that is being traced");
                 Stage::Update.scope(|| skipped.assign(&(skipped.tensor() + bad.to_dtype(DType::U32))));
-                counted = Some((bad, skipped));
+                skipping = Some((bad, skipped));
                 norm
             }
         };
@@ -82,7 +82,7 @@ impl<R: Fn([&Tensor; 5])> Ending<R> {
             let [loss, correct, all, counted] = &results();
             record([loss, correct, all, counted, &norm.unwrap_or_else(|| loss.zeros_like())]);
         });
-        if let Some((bad, skipped)) = counted {
+        if let Some((bad, skipped)) = skipping {
             // without exceptions: a scaler's factor and its own count stay what they are
             skip_if(&bad, &[]);
             never_skip(std::slice::from_ref(skipped));
@@ -117,15 +117,16 @@ impl<R: Fn([&Tensor; 5])> Ending<R> {
 impl Learner {
     /// A step that computes gradients, of a share of the loss if there are several parts, and updates, or adds them up.
     pub(super) fn train_step(&self, in_parts: bool, updates: bool) -> Result<Step> {
-        let (asked, scaler, share) = (self.asked(self.model.clone()), self.scaler.clone(), self.share.clone());
+        let (asked, scaler, share) =
+            (self.asked(self.model.clone(), self.question.clone()), self.scaler.clone(), self.share.clone());
         let ending = self.ending(updates);
         Step::new(&self.device, move |inputs| {
             let (loss, correct) = asked.trace(inputs);
-            let share = || share.tensor(loss.mean.device());
-            let (part, divisor) = if in_parts { loss.part(&share()) } else { (loss.mean.clone(), None) };
+            let part = || Stage::Loss.scope(|| loss.part(&share.tensor(loss.mean.device())));
+            let (part, divisor) = if in_parts { part() } else { (loss.mean.clone(), None) };
             let results = || {
                 let [correct, all] = correct();
-                let counted = loss.counted.clone().unwrap_or_else(|| all.clone());
+                let counted = loss.counted().unwrap_or(&all).clone();
                 [loss.mean.clone(), correct, all, counted]
             };
             ending.trace(|| ending.divided(backward(&part, scaler.as_deref()), divisor), results);
@@ -142,7 +143,7 @@ impl Learner {
         scaler: Option<Arc<LossScaler>>,
         share: Hyper,
     ) -> impl FnMut(&[Tensor]) -> Part + Send + 'static {
-        let asked = Asked { question, ..self.asked(model) };
+        let asked = self.asked(model, question);
         move |inputs| {
             let (loss, correct) = asked.trace(inputs);
             let (part, divisor) = Stage::Loss.scope(|| loss.part(&share.tensor(loss.mean.device())));
@@ -201,9 +202,8 @@ impl Learner {
         3 + usize::from(self.question.divides())
     }
 
-    fn asked(&self, model: Arc<dyn Module>) -> Asked {
-        let (question, numbers, format) = (self.question.clone(), self.numbers, self.formats[0].clone());
-        Asked { model, question, numbers, format }
+    fn asked(&self, model: Arc<dyn Module>, question: Question) -> Asked {
+        Asked { model, question, numbers: self.numbers, format: self.formats[0].clone() }
     }
 
     fn ending(&self, updates: bool) -> Ending<impl Fn([&Tensor; 5]) + Send + 'static> {

@@ -34,11 +34,10 @@ pub(super) struct Question {
 pub(super) struct Loss {
     /// The mean over the targets that count, by what they count, f32 `[]`; 0 if none does.
     pub(super) mean: Tensor,
-    /// If not all count the same: the sum over all, and what they count together, both for each target that there is;
-    /// f32 `[]` each.
+    /// If not all count the same: the sum over all, and what they count together; f32 `[]` each.
     of_all: Option<[Tensor; 2]>,
-    /// What they count together, f32 `[]`, if they do not all count the same.
-    pub(super) counted: Option<Tensor>,
+    /// How many there are, those that do not count included.
+    targets: usize,
 }
 
 impl Loss {
@@ -47,8 +46,17 @@ impl Loss {
     pub(super) fn part(&self, share: &Tensor) -> (Tensor, Option<Tensor>) {
         match &self.of_all {
             None => (&self.mean * share, None),
-            Some([sum, counted]) => (sum * share, Some(counted * share)),
+            Some(of_all) => {
+                // for each target that there is: sums of f16 gradients would overflow
+                let [sum, counted] = of_all.each_ref().map(|value| value / self.targets as f32);
+                (sum * share, Some(counted * share))
+            }
         }
+    }
+
+    /// What the targets count together, f32 `[]`, if they do not all count the same.
+    pub(super) fn counted(&self) -> Option<&Tensor> {
+        self.of_all.as_ref().map(|[_, counted]| counted)
     }
 }
 
@@ -121,27 +129,23 @@ impl Question {
 
     /// The loss of a batch.
     pub(super) fn loss(&self, logits: &Tensor, labels: &Labels) -> Loss {
+        let targets = labels.classes.numel();
         if self.regresses() {
             let said = logits.to_dtype(DType::F32);
-            return Loss {
-                mean: numbers::loss(self.loss, &said, &labels.classes, Reduction::Mean),
-                of_all: None,
-                counted: None,
-            };
+            let mean = numbers::loss(self.loss, &said, &labels.classes, Reduction::Mean);
+            return Loss { mean, of_all: None, targets };
         }
         let options =
             CrossEntropy { label_smoothing: self.label_smoothing, weight: self.weights.clone(), ..self.options() };
         let loss = |options: &CrossEntropy| labels.cross_entropy(&logits.to_dtype(DType::F32), options);
         match self.counted(labels) {
-            None => Loss { mean: loss(&options), of_all: None, counted: None },
+            None => Loss { mean: loss(&options), of_all: None, targets },
             Some(counted) => {
                 let sum = loss(&CrossEntropy { reduction: Reduction::Sum, ..options });
-                // sums of f16 gradients would overflow
-                let of_all = [&sum, &counted].map(|value| value / labels.classes.numel() as f32);
                 // a mean over nothing is NaN, and so are its gradients
                 let nothing = counted.eq(0.0);
-                let mean = nothing.where_(0.0, sum / nothing.where_(1.0, &counted));
-                Loss { mean, of_all: Some(of_all), counted: Some(counted) }
+                let mean = nothing.where_(0.0, &sum / nothing.where_(1.0, &counted));
+                Loss { mean, of_all: Some([sum, counted]), targets }
             }
         }
     }
