@@ -88,6 +88,7 @@ mod free_list;
 mod gpu;
 pub mod graph;
 mod hash;
+pub mod linalg;
 mod matmul_precision;
 pub mod models;
 pub mod nn;

@@ -13,14 +13,14 @@ pub(super) fn run(env: &Env<'_>, kernel: &Invocation, inputs: &[Span], output: &
         let mut words = vec![0; span.elements];
         let view = &env.views[span.buffer];
         typed!(view, signature.dtype, read_run(span.offset as i64, &mut words));
-        words.into_iter().map(|word| value(signature.dtype, word)).collect::<Vec<f64>>()
+        values(signature.dtype, &words)
     };
     let inputs: Vec<Vec<f64>> = inputs.iter().zip(&kernel.call.inputs).map(read).collect();
     let inputs: Vec<&[f64]> = inputs.iter().map(Vec::as_slice).collect();
     let mut values = vec![0.0; output.elements];
     kernel.evaluate(&inputs, &mut values);
     let dtype = kernel.dtype();
-    let words: Vec<u32> = values.into_iter().map(|value| word(dtype, value)).collect();
+    let words = words(dtype, &values);
     typed!(&env.views[output.buffer], dtype, write_run(output.offset as i64, &words));
 }
 
@@ -29,10 +29,17 @@ fn in_registers(dtype: DType) -> DType {
     if dtype == DType::F16 { DType::F32 } else { dtype }
 }
 
-fn value(dtype: DType, bits: u32) -> f64 {
-    Scalar { dtype: in_registers(dtype), bits }.to_f64()
+fn values(dtype: DType, words: &[u32]) -> Vec<f64> {
+    match in_registers(dtype) {
+        // what most kernels have, without asking each element for its type
+        DType::F32 => words.iter().map(|&word| f64::from(f32::from_bits(word))).collect(),
+        dtype => words.iter().map(|&bits| Scalar { dtype, bits }.to_f64()).collect(),
+    }
 }
 
-fn word(dtype: DType, value: f64) -> u32 {
-    Scalar::new(in_registers(dtype), value).bits
+fn words(dtype: DType, values: &[f64]) -> Vec<u32> {
+    match in_registers(dtype) {
+        DType::F32 => values.iter().map(|&value| (value as f32).to_bits()).collect(),
+        dtype => values.iter().map(|&value| Scalar::new(dtype, value).bits).collect(),
+    }
 }

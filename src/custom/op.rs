@@ -191,7 +191,11 @@ impl Parts {
         if let [_] = self.0[..] {
             return vec![value.clone()];
         }
-        let part = |(range, shape): &(Range<usize>, Shape)| value.slice(0, range.clone()).reshape(shape.clone());
-        self.0.iter().map(part).collect()
+        // a closure would not know who called
+        let mut parts = Vec::with_capacity(self.0.len());
+        for (range, shape) in &self.0 {
+            parts.push(value.slice(0, range.clone()).reshape(shape.clone()));
+        }
+        parts
     }
 }

@@ -105,6 +105,20 @@ fn every_public_op_has_a_row() {
 }
 
 #[test]
+fn every_function_of_linear_algebra_has_a_row() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let functions = text_below(&root.join("src/linalg"));
+    let functions: BTreeSet<&str> = functions.split("\npub fn ").skip(1).map(word).collect();
+    assert!(functions.len() > 15 && functions.contains("svd"), "{functions:?}");
+    for rows in ["tests/graphs/rows", "src/doctor/rows", "tests/suite/torch_ops"] {
+        let rows = text_below(&root.join(rows));
+        let called: BTreeSet<&str> = rows.split("linalg::").skip(1).map(word).collect();
+        let missing: Vec<_> = functions.difference(&called).collect();
+        assert!(missing.is_empty(), "no row calls {missing:?}");
+    }
+}
+
+#[test]
 fn every_public_layer_has_a_row() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("text");

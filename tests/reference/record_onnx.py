@@ -209,6 +209,7 @@ def contract():
     op("matmul_vector", "MatMul", [rand(3, 4), rand(4)], constants=[1])
     op("Gemm", "Gemm", [rand(3, 4), rand(5, 4), rand(5)], constants=[1, 2], transB=1)
     op("gemm_all", "Gemm", [rand(4, 3), rand(4, 5), rand(3, 1)], transA=1, alpha=0.5, beta=2.0)
+    op("Det", "Det", [np.array([[[0, 2, -1.5], [1, 0.5, 3], [-2, 1, 1]], [[1, 2, 3], [0, -1, 0.25], [2, 0, 1]]], np.float32)])
     op("Einsum", "Einsum", [rand(2, 3, 4), rand(2, 4, 5)], equation="bij,bjk->bki")
     op("microsoft_FusedMatMul", "FusedMatMul", [rand(2, 3, 4), rand(2, 5, 4)], domain="com.microsoft", transB=1, alpha=0.5)
     w = rand(4, 3, 3, 2)

@@ -324,6 +324,47 @@ row("diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, 1, 0, -1), [ra
 row("diagonal_scatter_below", lambda x, y: torch.diagonal_scatter(x, y, -1, 1, 0), [rand(3, 5), rand(3)], [rand(4, 2, 3), rand(3, 1)])
 row("index_fill", lambda x, i: x.index_fill(1, i.long(), 0.5), [rand(3, 5, 2), ints(4, high=5)], [rand(2, 3), ints(0)])
 
+# decompositions and solvers; what has arbitrary signs is recorded without them
+L = torch.linalg
+
+
+def regular(x):
+    return x * 0.3 + 2 * torch.eye(x.shape[-1])
+
+
+def definite(x):
+    return x @ x.mT * 0.3 + torch.eye(x.shape[-1])
+
+
+def symmetric(x):
+    return x + x.mT
+
+
+def absolute(results):
+    return [result.abs() for result in results]
+
+
+SQUARES = [rand(5, 5)], [rand(2, 1, 3, 3)]
+SYSTEMS = [rand(5, 5), rand(5, 2)], [rand(4, 4), rand(4)], [rand(2, 1, 3, 3), rand(4, 3, 2)]
+row("linalg.cholesky", lambda x: L.cholesky(definite(x)), *SQUARES)
+row("cholesky_solve", lambda x, b: torch.cholesky_solve(b, L.cholesky(definite(x))), SYSTEMS[0], [rand(2, 3, 3), rand(2, 3, 2)])
+row("linalg.solve_triangular", lambda x, b: L.solve_triangular(regular(x), b, upper=False), SYSTEMS[0], SYSTEMS[2])
+row("linalg.solve_triangular_unit", lambda x, b: L.solve_triangular(regular(x), b, upper=True, unitriangular=True), SYSTEMS[0], SYSTEMS[2])
+row("linalg.solve", lambda x, b: L.solve(regular(x).flip(-1), b), *SYSTEMS)
+for name in "inv det slogdet".split():
+    row(f"linalg.{name}", lambda x, name=name: getattr(L, name)(regular(x).flip(-1)), *SQUARES)
+row("linalg.matrix_power", lambda x: [L.matrix_power(x, 3), L.matrix_power(regular(x), -2)], *SQUARES)
+row("linalg.qr", lambda x: absolute(L.qr(x)), [rand(5, 3)], [rand(2, 4, 2)])
+row("linalg.qr_wide", lambda x, y: absolute(L.qr(torch.cat([regular(x), y], -1))), [rand(3, 3), rand(3, 2)])
+row("linalg.lstsq", lambda x, b: L.lstsq(x, b, driver="gels").solution, [rand(6, 3), rand(6, 2)], [rand(3, 6), rand(3, 2)])
+row("linalg.eigh", lambda x: absolute(L.eigh(symmetric(x))), *SQUARES)
+row("linalg.eigvalsh", lambda x: L.eigvalsh(symmetric(x)), *SQUARES)
+row("linalg.svd", lambda x: absolute(L.svd(x, full_matrices=False)), [rand(5, 3)], [rand(2, 3, 5)])
+row("linalg.svdvals", L.svdvals, [rand(5, 3)], [rand(2, 3, 4)])
+row("linalg.pinv", L.pinv, [rand(5, 3)], [rand(2, 3, 5)], [rand(4, 2) @ rand(2, 3)])
+row("linalg.cond", L.cond, [rand(5, 3)], [rand(2, 4, 3)])
+row("linalg.matrix_rank", L.matrix_rank, [rand(5, 3)], [torch.ones(2, 4, 3)])
+
 
 def record():
     tensors = {}

@@ -25,6 +25,7 @@ mod gate;
 mod interop;
 mod layers;
 mod leaves;
+mod linalg;
 mod long_sums;
 mod losses;
 mod memory;

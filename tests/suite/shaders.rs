@@ -40,6 +40,19 @@ fn families_are_valid_with_their_default_slots() {
 }
 
 #[test]
+fn kernels_of_linear_algebra_are_valid_and_need_no_feature() {
+    for path in files("linalg") {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let module = naga::front::wgsl::parse_str(&text).unwrap_or_else(|e| panic!("{}", e.emit_to_string(&text)));
+        let valid = Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module);
+        assert!(valid.is_ok(), "{}: {valid:?}", path.display());
+        let shared = module.global_variables.iter().filter(|(_, v)| v.space == naga::AddressSpace::WorkGroup);
+        let bytes: u32 = shared.map(|(_, v)| module.types[v.ty].inner.size(module.to_ctx())).sum();
+        assert!(bytes <= 16 << 10, "{} shares {bytes} bytes, WebGPU promises 16 KiB", path.display());
+    }
+}
+
+#[test]
 fn the_library_is_valid_and_its_functions_have_one_home() {
     // A name twice would not parse.
     let text: String =

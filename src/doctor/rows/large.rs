@@ -2,8 +2,9 @@
 //! over, merged runs, segments that are cut; and values for which differences would be none. The families' own are
 //! small, as tests take differences for every element of theirs.
 
-use crate::DType;
+use crate::{DType, linalg};
 
+use super::linalg::{definite, regular};
 use super::{Row, row};
 
 pub(super) fn rows() -> Vec<Row> {
@@ -18,6 +19,10 @@ pub(super) fn rows() -> Vec<Row> {
         row("index_add_of_many", |x| x[0].index_add(0, &x[2], &x[1])).indexed([&[2, 3], &[3000, 3]], 2, &[3000]),
         row("gather_of_many", |x| x[0].index_select(0, &x[1])).indexed([&[300, 5]], 300, &[2000]),
         row("power_by_large_exponents", |x| x[0].pow(&x[1] * 1000.0)).within(0.99, 1.01, [&[40], &[40]]),
+        row("cholesky_of_blocks", |x| linalg::cholesky(&definite(&(&x[0] * 0.2)))).on([&[70, 70]]),
+        row("solve_of_blocks", |x| linalg::solve(&regular(&(&x[0] * 0.3)), &x[1])).on([&[70, 70], &[70, 2]]),
+        row("lstsq_of_blocks", |x| linalg::lstsq(&x[0], &x[1])).on([&[200, 70], &[200]]).loose(64.0),
+        row("svdvals_of_blocks", |x| linalg::svdvals(&x[0])).on([&[90, 66]]).loose(64.0),
         row("sum_of_many_integers", |x| x[0].sum()).typed(DType::I32, -9.0, 9.0, [&[70_001]]),
     ]
 }

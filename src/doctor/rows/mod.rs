@@ -9,6 +9,7 @@ mod elementwise;
 mod functions;
 mod indexing;
 mod large;
+mod linalg;
 mod linear;
 mod movement;
 mod pictures;
@@ -148,12 +149,13 @@ fn reduction(name: &'static str, call: fn(&[Tensor]) -> Tensor) -> Row {
 pub type Family = fn() -> Vec<Row>;
 
 /// Every family with its rows.
-pub const FAMILIES: [(&str, Family); 11] = [
+pub const FAMILIES: [(&str, Family); 12] = [
     ("activations", activations::rows),
     ("composed", composed::rows),
     ("elementwise", elementwise::rows),
     ("functions", functions::rows),
     ("indexing", indexing::rows),
+    ("linalg", linalg::rows),
     ("linear", linear::rows),
     ("movement", movement::rows),
     ("pictures", pictures::rows),

@@ -5,6 +5,7 @@ mod elementwise;
 mod indexing;
 mod integers;
 mod layers;
+mod linalg;
 mod linear;
 mod losses;
 mod movement;
@@ -111,6 +112,7 @@ pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         indexing::rows,
         integers::rows,
         layers::rows,
+        linalg::rows,
         linear::rows,
         losses::rows,
         movement::rows,

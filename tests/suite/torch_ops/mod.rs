@@ -4,6 +4,7 @@
 
 mod elementwise;
 mod layers;
+mod linalg;
 mod linear;
 mod movement;
 mod reductions;
@@ -164,7 +165,7 @@ macro_rules! families {
         }
     };
 }
-families!(elementwise, layers, linear, movement, reductions, windows);
+families!(elementwise, layers, linalg, linear, movement, reductions, windows);
 
 #[test]
 fn everything_recorded_is_replayed() {

@@ -2,19 +2,30 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::linalg;
 use crate::ops::contract;
 use crate::tensor::Tensor;
 
 use super::call::{Call, Outputs, fail, one};
-use super::checks::alike;
+use super::checks::{alike, float};
 use super::table::{Operator, microsoft, op};
 
 pub(super) const OPERATORS: &[Operator] = &[
+    op("Det", 11, det),
     op("Einsum", 12, einsum),
     op("Gemm", 7, gemm),
     op("MatMul", 1, |call| one(product(call, call.number(0)?, call.number(1)?)?)),
     microsoft("FusedMatMul", fused),
 ];
+
+fn det(call: &Call<'_>) -> Outputs {
+    let matrices = float(call.number(0)?)?;
+    let shape = matrices.shape();
+    match shape[..] {
+        [.., rows, columns] if rows == columns => one(linalg::det(&matrices)),
+        _ => fail(format!("{shape} is not square")),
+    }
+}
 
 /// The matrix product, with leading axes that broadcast.
 pub(super) fn product(call: &Call<'_>, a: Tensor, b: Tensor) -> Result<Tensor> {
