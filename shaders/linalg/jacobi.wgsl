@@ -19,30 +19,30 @@ struct Params {
 }
 
 @group(0) @binding(0) var<storage, read> stacks: array<f32>;
-// 0 if nothing is left to turn.
-@group(0) @binding(1) var<storage, read> turning: array<f32>;
+// The largest cosine of a pair's angle when it was looked at last.
+@group(0) @binding(1) var<storage, read> before: array<f32>;
 @group(0) @binding(2) var<storage, read_write> turned: array<f32>;
-// 1 if something was turned in the last sweep.
-@group(0) @binding(3) var<storage, read_write> goes_on: array<f32>;
+// That of the last sweep.
+@group(0) @binding(3) var<storage, read_write> cosines: array<f32>;
 @group(0) @binding(4) var<uniform> params: Params;
 
 const THREADS: u32 = 256u;
 
 var<workgroup> sums: array<vec3f, THREADS>;
-var<workgroup> flags: array<u32, THREADS>;
-var<workgroup> any: u32;
+var<workgroup> parts: array<f32, THREADS>;
+var<workgroup> whole: f32;
 
-// Whether a thread turned something.
-fn is_any(flag: bool, thread: u32) -> bool {
-    flags[thread] = u32(flag);
+// The largest of all threads' values.
+fn largest(value: f32, thread: u32) -> f32 {
+    parts[thread] = value;
     workgroupBarrier();
     if (thread == 0u) {
-        any = 0u;
+        whole = 0.0;
         for (var other = 0u; other < THREADS; other++) {
-            any |= flags[other];
+            whole = max(whole, parts[other]);
         }
     }
-    return workgroupUniformLoad(&any) != 0u;
+    return workgroupUniformLoad(&whole);
 }
 
 // The sine of the turn after which two columns are orthogonal, from their squares and their product, and the tangent of
@@ -72,8 +72,8 @@ fn pair_of(step: u32, pair: u32) -> vec2u {
     return vec2u((step + pair) % others, (step + others - pair) % others);
 }
 
-// One step; true if this thread turned a pair.
-fn pairs(base: u32, step: u32, thread: u32) -> bool {
+// One step; the cosine of the angle of this thread's pair.
+fn pairs(base: u32, step: u32, thread: u32) -> f32 {
     let size = params.size;
     let lanes = params.lanes;
     let lane = thread % lanes;
@@ -90,15 +90,17 @@ fn pairs(base: u32, step: u32, thread: u32) -> bool {
     }
     sums[thread] = sum;
     workgroupBarrier();
-    var turns = false;
+    var cosine = 0.0;
     if (plays) {
         sum = vec3f();
         for (var other = thread - lane; other < thread - lane + lanes; other++) {
             sum += sums[other];
         }
-        turns = abs(sum.z) > params.tolerance * sqrt(sum.x) * sqrt(sum.y);
+        if (sum.z != 0.0) {
+            cosine = min(abs(sum.z) / (sqrt(sum.x) * sqrt(sum.y)), 1.0);
+        }
     }
-    if (turns) {
+    if (cosine > params.tolerance) {
         let by = turn(sum.x, sum.y, sum.z);
         for (var row = lane; row < params.height; row += lanes) {
             let a = turned[base + row * size + columns.x];
@@ -109,7 +111,7 @@ fn pairs(base: u32, step: u32, thread: u32) -> bool {
     }
     workgroupBarrier();
     storageBarrier();
-    return turns;
+    return cosine;
 }
 
 fn sweep(matrix: u32, thread: u32) {
@@ -120,17 +122,16 @@ fn sweep(matrix: u32, thread: u32) {
     }
     storageBarrier();
     let steps = select(size - 1u + size % 2u, size / 2u, params.across == 1u);
-    var more = is_any(turning[matrix] != 0.0, thread);
-    for (var number = 0u; number < params.sweeps && more; number++) {
-        var turns = false;
+    var cosine = largest(before[matrix], thread);
+    for (var number = 0u; number < params.sweeps && cosine > params.tolerance; number++) {
+        var own = 0.0;
         for (var step = 0u; step < steps; step++) {
-            let did = pairs(base, step, thread);
-            turns = turns || did;
+            own = max(own, pairs(base, step, thread));
         }
-        more = is_any(turns, thread);
+        cosine = largest(own, thread);
     }
     if (thread == 0u) {
-        goes_on[matrix] = f32(more);
+        cosines[matrix] = cosine;
     }
 }
 

@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 use super::matrices::{BLOCK, THREADS, folded};
 
 /// Times that every column meets every other, at the most: six to ten leave nothing but rounding.
-const SWEEPS: usize = 14;
+const SWEEPS: usize = 12;
 /// Columns of a block: a workgroup has two.
 const HALF: usize = BLOCK / 2;
 
@@ -39,16 +39,16 @@ fn turn_all(columns: &Tensor, halves: bool) -> Tensor {
     if columns.numel() == 0 {
         return columns.clone();
     }
-    let mut turning = Tensor::ones([count], columns.device());
+    let mut cosines = Tensor::ones([count], columns.device());
     if width <= BLOCK {
-        let [turned, _] = kernel(Pairs::AllAtOnce, halves).call([columns, &turning]);
+        let [turned, _] = kernel(Pairs::AllAtOnce, halves).call([columns, &cosines]);
         return turned;
     }
     // columns of zeros stay where they are
     let more = (width.next_multiple_of(BLOCK) - width) as isize;
     let mut blocks = Blocks::of(&columns.pad(&[(0, 0), (0, 0), (0, more)], 0));
     for _ in 0..SWEEPS {
-        turning = blocks.sweep(&turning, halves);
+        cosines = blocks.sweep(&cosines, halves);
     }
     blocks.columns().slice(-1, 0..width)
 }
@@ -74,36 +74,36 @@ impl Blocks {
         self.0.permute([0, 2, 1, 3]).flatten(-2, -1)
     }
 
-    /// Turns the pairs within blocks, then those of any two blocks; `[count]`: 1 if any was turned, and 0 if none was
-    /// to be.
+    /// Turns the pairs within blocks, then those of any two blocks, unless all cosines were small before: `[count]`, and
+    /// so is the result, the largest of this sweep.
     #[track_caller]
-    fn sweep(&mut self, turning: &Tensor, halves: bool) -> Tensor {
+    fn sweep(&mut self, before: &Tensor, halves: bool) -> Tensor {
         let pairs = self.0.size(1) / 2;
         let within = self.0.clone();
-        let (turned, mut more) = turn_each(&within, turning, kernel(Pairs::All, halves));
+        let (turned, mut cosines) = turn_each(&within, before, kernel(Pairs::All, halves));
         self.0 = turned;
         for _ in 0..2 * pairs - 1 {
             // the first of one half meets the last of the other
             let [left, right] = [self.0.slice(1, 0..pairs), self.0.slice(1, pairs..).flip(1)];
             let both = Tensor::cat(&[&left, &right], -1);
-            let (turned, did) = turn_each(&both, turning, kernel(Pairs::Across, halves));
-            more = more.maximum(did);
+            let (turned, across) = turn_each(&both, before, kernel(Pairs::Across, halves));
+            cosines = cosines.maximum(across);
             let (left, right) = (turned.slice(-1, 0..HALF), turned.slice(-1, HALF..).flip(1));
             // one stays, the others go round: after as many steps all are back
             let others = [right.slice(1, pairs - 1..), left.slice(1, 1..), right.slice(1, 0..pairs - 1)];
             self.0 = Tensor::cat(&[&left.slice(1, 0..1), &others[0], &others[1], &others[2]], 1);
         }
-        more
+        cosines
     }
 }
 
-/// Turns pairs of columns of each of `[count, groups, rows, n]`; `[count]`: 1 if any was turned.
+/// Turns pairs of columns of each of `[count, groups, rows, n]`, and their largest cosines, `[count]`.
 #[track_caller]
-fn turn_each(groups: &Tensor, turning: &Tensor, kernel: &CustomOp<2, 2>) -> (Tensor, Tensor) {
+fn turn_each(groups: &Tensor, before: &Tensor, kernel: &CustomOp<2, 2>) -> (Tensor, Tensor) {
     let [count, number, rows, width] = *groups.shape().dims() else { unreachable!("there are groups") };
-    let turning = turning.unsqueeze(-1).expand([count, number]).reshape([count * number]);
-    let [turned, did] = kernel.call([&groups.reshape([count * number, rows, width]), &turning]);
-    (turned.reshape(groups.shape()), did.reshape([count, number]).max_dim(-1))
+    let before = before.unsqueeze(-1).expand([count, number]).reshape([count * number]);
+    let [turned, cosines] = kernel.call([&groups.reshape([count * number, rows, width]), &before]);
+    (turned.reshape(groups.shape()), cosines.reshape([count, number]).max_dim(-1))
 }
 
 /// The kernel for some pairs.
@@ -193,24 +193,23 @@ impl Kernel<2, 2> for Jacobi {
         params
     }
 
-    fn host(&self, call: &Call, [stacks, turning]: [&[f64]; 2], [turned, goes_on]: [&mut [f64]; 2]) {
+    fn host(&self, call: &Call, [stacks, before]: [&[f64]; 2], [turned, cosines]: [&mut [f64]; 2]) {
         let [_, height, size] = *call.outputs[0].shape.dims() else { unreachable!("there is a batch") };
         // what is not rounded before it is all done is done when f64 has nothing left
         let tolerance = if self.pairs == Pairs::AllAtOnce { 1e-6 * TOLERANCE } else { TOLERANCE };
         let (rows, steps) = (self.rows(height), self.pairs.steps(size));
         let arch = Arch::new();
         let of_all = turned.par_chunks_mut(height * size).zip(stacks.par_chunks(height * size));
-        of_all.zip(turning).zip(goes_on).for_each(|(((turned, stack), &turning), goes_on)| {
-            if turning == 0.0 {
-                turned.copy_from_slice(stack);
-                return;
-            }
+        of_all.zip(before).zip(cosines).for_each(|(((turned, stack), &before), cosine)| {
+            *cosine = before;
             let mut columns = transposed(stack, size);
-            let sweeps = self.pairs.sweeps();
-            let turns = (0..sweeps)
-                .all(|_| arch.dispatch(Sweep { columns: &mut columns, height, rows, steps: &steps, tolerance }));
+            for _ in 0..self.pairs.sweeps() {
+                if *cosine <= tolerance {
+                    break;
+                }
+                *cosine = arch.dispatch(Sweep { columns: &mut columns, height, rows, steps: &steps, tolerance });
+            }
             turned.copy_from_slice(&transposed(&columns, height));
-            *goes_on = f64::from(u8::from(turns));
         });
     }
 }
@@ -229,7 +228,7 @@ fn transposed(matrix: &[f64], width: usize) -> Vec<f64> {
     columns
 }
 
-/// Makes the first `rows` elements of pairs of columns orthogonal; true if any was turned.
+/// Makes the first `rows` elements of pairs of columns orthogonal; the largest cosine before.
 struct Sweep<'a> {
     columns: &'a mut [f64],
     height: usize,
@@ -239,27 +238,28 @@ struct Sweep<'a> {
 }
 
 impl WithSimd for Sweep<'_> {
-    type Output = bool;
+    type Output = f64;
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) -> bool {
+    fn with_simd<S: Simd>(self, _simd: S) -> f64 {
         let Self { columns, height, rows, steps, tolerance } = self;
-        let mut turned = false;
+        let mut largest = 0.0_f64;
         for &(first, second) in steps.iter().flatten() {
             let (low, high) = (first.min(second), first.max(second));
             let (before, from) = columns.split_at_mut(high * height);
             let (low, high) = (&mut before[low * height..][..height], &mut from[..height]);
-            turned |= if first < second { turn(low, high, rows, tolerance) } else { turn(high, low, rows, tolerance) };
+            let (a, b) = if first < second { (low, high) } else { (high, low) };
+            largest = largest.max(turn(a, b, rows, tolerance));
         }
-        turned
+        largest
     }
 }
 
 /// Sums that do not wait for each other.
 const ABREAST: usize = 16;
 
-/// One pair; true if it was turned.
+/// One pair, unless the cosine of its angle, which this is, is too small.
 #[inline(always)]
-fn turn(first: &mut [f64], second: &mut [f64], rows: usize, tolerance: f64) -> bool {
+fn turn(first: &mut [f64], second: &mut [f64], rows: usize, tolerance: f64) -> f64 {
     let mut sums = [[0.0; ABREAST]; 3];
     let mut add = |at: usize, a: f64, b: f64| {
         sums[0][at] += a * a;
@@ -275,10 +275,9 @@ fn turn(first: &mut [f64], second: &mut [f64], rows: usize, tolerance: f64) -> b
     }
     rests.0.iter().zip(rests.1).for_each(|(a, b)| add(0, *a, *b));
     let [alpha, beta, gamma] = sums.map(|sums| sums.iter().sum::<f64>());
-    let is_large = gamma.abs() > tolerance * alpha.sqrt() * beta.sqrt();
-    // what is not a number is not
-    if !is_large {
-        return false;
+    let angle = if gamma == 0.0 { 0.0 } else { (gamma.abs() / (alpha.sqrt() * beta.sqrt())).min(1.0) };
+    if angle <= tolerance {
+        return angle;
     }
     let slope = (beta - alpha) / (2.0 * gamma);
     let tangent = if slope < 0.0 { -1.0 } else { 1.0 } / (slope.abs() + slope.hypot(1.0));
@@ -287,7 +286,7 @@ fn turn(first: &mut [f64], second: &mut [f64], rows: usize, tolerance: f64) -> b
     for (a, b) in first.iter_mut().zip(second) {
         (*a, *b) = (cosine * *a - sine * *b, sine * *a + cosine * *b);
     }
-    true
+    angle
 }
 
 #[cfg(test)]

@@ -155,10 +155,10 @@ impl Parts {
         // what lies outside of the spaces that U and V span; of a square one there is nothing
         let outside = |a: &Tensor, slope: &Tensor| over(&(slope - product(a, &product(&turned(a), slope))), &row);
         if u.size(-2) > u.size(-1) {
-            whole = whole + product(&outside(u, &by.u), &turned(v));
+            whole += product(&outside(u, &by.u), &turned(v));
         }
         if v.size(-2) > v.size(-1) {
-            whole = whole + product(u, &turned(&outside(v, &by.v)));
+            whole += product(u, &turned(&outside(v, &by.v)));
         }
         whole
     }

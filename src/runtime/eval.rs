@@ -230,7 +230,12 @@ impl Plans {
 /// gradients are as many again.
 const MAX_WAITING: u32 = 4096;
 
-/// Evaluates `node`, or what it hangs by, if too many nodes wait below it. Errors are left to whoever reads the value.
+/// So many of the last steps of a long graph go on waiting: others, too, may hang by what they hang by.
+const LAST_STEPS: u32 = 64;
+/// Values that such a graph may hang by; of more, it is evaluated as a whole.
+const MOST_TIES: usize = 64;
+
+/// Evaluates what `node` hangs by, if too many nodes wait below it. Errors are left to whoever reads the value.
 pub(crate) fn limit_waiting(node: &NodeRef) {
     // every so often only: a device that fails would otherwise be asked at each further node
     if node.waiting() < MAX_WAITING || !node.waiting().is_multiple_of(MAX_WAITING / 4) || trace::is_tracing() {
@@ -241,8 +246,9 @@ pub(crate) fn limit_waiting(node: &NodeRef) {
     if depths.of(node) < MAX_WAITING {
         return;
     }
-    let cut = depths.cut.filter(|cut| Depths::below(node, Some(cut.id)).of(node) < MAX_WAITING / 2);
-    if let Err(error) = realize(std::slice::from_ref(cut.as_ref().unwrap_or(node))) {
+    let cut = depths.cut.as_ref().filter(|cut| Depths::below(node, Some(cut.id)).of(node) < MAX_WAITING / 2);
+    let ties = cut.map_or_else(|| depths.ties(node), |cut| vec![cut.clone()]);
+    if let Err(error) = realize(&ties) {
         tracing::debug!("evaluation of a long graph put off: {error}");
     }
 }
@@ -277,6 +283,28 @@ impl Depths {
             }
         }
         this
+    }
+
+    /// What the last steps before `root` use of the earlier ones: what two states of a loop, say, were last, or a value
+    /// of which several parts go on. What is not deep itself may be computed again.
+    fn ties(&self, root: &NodeRef) -> Vec<NodeRef> {
+        let level = self.of(root) - LAST_STEPS;
+        let (mut ties, mut seen, mut stack) = (Vec::new(), FxHashSet::default(), vec![root]);
+        while let Some(node) = stack.pop() {
+            for input in node.inputs.iter().filter(|input| seen.insert(input.id)) {
+                if self.of(input) > level {
+                    stack.push(input);
+                } else if self.of(input) >= MAX_WAITING / 2 {
+                    // a part may be one of many, and a copy be larger
+                    let mut whole = input;
+                    while whole.op.is_move() && self.of(&whole.inputs[0]) > 0 {
+                        whole = &whole.inputs[0];
+                    }
+                    ties.push(whole.clone());
+                }
+            }
+        }
+        if ties.len() <= MOST_TIES { ties } else { vec![root.clone()] }
     }
 
     /// 0 of what does not wait.

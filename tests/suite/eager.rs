@@ -205,6 +205,35 @@ fn a_long_wide_graph_is_evaluated_a_few_times_only() {
     }
 }
 
+/// Two states that go on together, and parts of one that are put together anew in each round: the end of each hangs by
+/// all that was before, and so do others that are not at its end.
+#[test]
+fn a_long_graph_of_several_states_is_evaluated_a_few_times_only() {
+    for device in fresh_devices() {
+        let rounds = |realized: bool| {
+            let (mut x, mut speed) = (vector(&[0.4, -0.7, 0.1, 0.9], &device), vector(&[0.0; 4], &device));
+            for _ in 0..1500 {
+                speed = &speed * 0.9 - x.sin() * 0.1;
+                let moved = &x + &speed * 0.1;
+                x = Tensor::cat(&[&moved.slice(0, 1..), &moved.slice(0, 0..1)], 0);
+                if realized {
+                    x.realize().expect("memory");
+                    speed.realize().expect("memory");
+                }
+            }
+            [read(&x), read(&speed)]
+        };
+        let before = plan_cache_stats(&device).misses;
+        let waited = rounds(false);
+        let made = plan_cache_stats(&device).misses - before;
+        assert!(made <= 6, "{made} plans of {}", device.name());
+        let expected = rounds(true);
+        for (got, want) in waited.iter().flatten().zip(expected.iter().flatten()) {
+            assert!((got - want).abs() < 1e-4, "{waited:?}, {expected:?} on {}", device.name());
+        }
+    }
+}
+
 #[test]
 fn gradients_of_a_long_graph_are_not_computed_while_they_are_written_down() {
     let device = fresh_devices().remove(0);
