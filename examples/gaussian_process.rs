@@ -21,23 +21,23 @@ fn curve(x: &Tensor) -> Tensor {
 
 /// Logarithms of what is learned.
 struct Process {
-    length: Var,
-    height: Var,
+    lengthscale: Var,
+    amplitude: Var,
     noise: Var,
 }
 
-brasa::variables!(Process: length, height, noise);
+brasa::variables!(Process: lengthscale, amplitude, noise);
 
 impl Process {
     fn new(device: &Device) -> Result<Self> {
         let of = |name: &str, value: f32| Var::parameter(name, &Tensor::full([], value.ln(), device));
-        Ok(Self { length: of("length", 3.0)?, height: of("height", 1.0)?, noise: of("noise", 1.0)? })
+        Ok(Self { lengthscale: of("lengthscale", 3.0)?, amplitude: of("amplitude", 1.0)?, noise: of("noise", 1.0)? })
     }
 
     /// How curves at two lists of places vary together: the closer, the more.
     fn covariance(&self, a: &Tensor, b: &Tensor) -> Tensor {
-        let distance = (a.unsqueeze(1) - b.unsqueeze(0)) / self.length.tensor().exp();
-        (distance.square() * -0.5).exp() * (self.height.tensor() * 2.0).exp()
+        let distance = (a.unsqueeze(1) - b.unsqueeze(0)) / self.lengthscale.tensor().exp();
+        (distance.square() * -0.5).exp() * (self.amplitude.tensor() * 2.0).exp()
     }
 
     /// The Cholesky factor of the samples' covariance, and what they come to by it.
@@ -59,8 +59,8 @@ impl Process {
     fn predict(&self, x: &Tensor, y: &Tensor, places: &Tensor) -> (Tensor, Tensor) {
         let (l, y) = self.factor(x, y);
         let across = linalg::solve_triangular(&l, &self.covariance(x, places), Triangle::Lower);
-        let left = (self.height.tensor() * 2.0).exp() - across.square().sum_dim(0);
-        (across.t().mv(&y), left.clamp_min(0.0).sqrt())
+        let variance = (self.amplitude.tensor() * 2.0).exp() - across.square().sum_dim(0);
+        (across.t().mv(&y), variance.clamp_min(0.0).sqrt())
     }
 }
 
@@ -87,8 +87,8 @@ fn main() -> Result<()> {
         }
     }
 
-    let [length, noise] = [&process.length, &process.noise].map(|var| var.tensor().exp().item::<f32>());
-    println!("correlated over {:.2}, noise {:.3} (it is {NOISE})", length?, noise?);
+    let [lengthscale, noise] = [&process.lengthscale, &process.noise].map(|var| var.tensor().exp().item::<f32>());
+    println!("correlated over {:.2}, noise {:.3} (it is {NOISE})", lengthscale?, noise?);
     let places = Tensor::linspace(-2.5, 2.5, 6, &device);
     let (mean, deviation) = process.predict(&x, &y, &places);
     let columns = [&places, &curve(&places), &mean, &deviation].map(Tensor::to_vec::<f32>);

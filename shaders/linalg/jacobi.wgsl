@@ -30,19 +30,17 @@ const THREADS: u32 = 256u;
 
 var<workgroup> sums: array<vec3f, THREADS>;
 var<workgroup> parts: array<f32, THREADS>;
-var<workgroup> whole: f32;
 
 // The largest of all threads' values.
 fn largest(value: f32, thread: u32) -> f32 {
     parts[thread] = value;
-    workgroupBarrier();
-    if (thread == 0u) {
-        whole = 0.0;
-        for (var other = 0u; other < THREADS; other++) {
-            whole = max(whole, parts[other]);
+    for (var half = THREADS / 2u; half > 0u; half /= 2u) {
+        workgroupBarrier();
+        if (thread < half) {
+            parts[thread] = max(parts[thread], parts[thread + half]);
         }
     }
-    return workgroupUniformLoad(&whole);
+    return workgroupUniformLoad(&parts[0]);
 }
 
 // The sine of the turn after which two columns are orthogonal, from their squares and their product, and the tangent of

@@ -68,6 +68,7 @@ fn factor(matrix: u32, thread: u32) {
     let abreast = THREADS / params.across;
     for (var step = 0u; step < min(params.rows, columns); step++) {
         storageBarrier();
+        workgroupBarrier();
         let pivot = largest(base, step, step, thread);
         if (pivot != step) {
             sign = -sign;

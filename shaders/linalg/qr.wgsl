@@ -48,6 +48,7 @@ fn factor(matrix: u32, thread: u32) {
     let abreast = THREADS / params.across;
     for (var step = 0u; step < columns; step++) {
         storageBarrier();
+        workgroupBarrier();
         let below = squares(base, step, step + 1u, thread);
         let first = factors[base + step * columns + step];
         let length = sqrt(first * first + below);

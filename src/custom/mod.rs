@@ -78,8 +78,7 @@
 //! otherwise. There is no order among workgroups. The kernel is compiled with bounds checks and cleared workgroup
 //! memory, as wgpu compiles an application's shaders: a wrong index stays inside the bindings. How a row is divided
 //! among invocations, and with it the order of sums, is the kernel's own; so is whether every device gives the same
-//! bits. Mesa's llvmpipe silently ends an invocation's
-//! loops after 65,535 steps in all.
+//! bits. Mesa's llvmpipe silently ends an invocation's loops after 65,535 steps in all.
 //!
 //! # What it is in the graph
 //!

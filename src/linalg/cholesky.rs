@@ -8,8 +8,9 @@ use crate::custom::{Call, CustomOp, Kernel, Signature};
 use crate::dtype::Scalar;
 use crate::tensor::Tensor;
 
-use super::matrices::{BLOCK, Matrices, block, broadcast, folded, halved, joined, product, symmetric, turned};
-use super::triangular::{RightSide, Triangle, triangular};
+use super::matrices::{BLOCK, Matrices, assert_square, block, folded, halved, joined, product, symmetric, transposed};
+use super::system::System;
+use super::triangular::{Triangle, triangular};
 
 /// The lower triangular L with L Lᵀ = A, for a symmetric and positive definite A, of which only what is on and below
 /// the diagonal is read: `[..., n, n]` → `[..., n, n]`. The gradient is symmetric (Murray 2016, arXiv 1602.07527).
@@ -32,10 +33,10 @@ pub fn cholesky(a: &Tensor) -> Tensor {
     let matrices = Matrices::square("cholesky", a);
     let l = factor(&matrices.all).with_gradient(&[&matrices.all], |l, _, gradient| {
         // half of the diagonal
-        let slope = product(&turned(l), &gradient.tril(0));
+        let slope = product(&transposed(l), &gradient.tril(0));
         let slope = (slope.tril(0) + slope.tril(-1)) * 0.5;
-        let by_row = triangular(&turned(l), &slope, Triangle::Upper);
-        vec![Some(symmetric(&triangular(&turned(l), &turned(&by_row), Triangle::Upper)))]
+        let by_row = triangular(&transposed(l), &slope, Triangle::Upper);
+        vec![Some(symmetric(&triangular(&transposed(l), &transposed(&by_row), Triangle::Upper)))]
     });
     matrices.back(&l)
 }
@@ -45,15 +46,15 @@ pub fn cholesky(a: &Tensor) -> Tensor {
 ///
 /// # Panics
 ///
-/// If L is not square, or B does not have as many rows.
+/// If L is not square, if B does not have as many rows or another type, or if leading axes do not broadcast.
 #[track_caller]
 #[must_use]
 pub fn cholesky_solve(b: &Tensor, l: &Tensor) -> Tensor {
-    let name = "cholesky_solve";
-    let (factors, right) = (Matrices::square(name, l), RightSide::of(name, l, b));
-    let [l, b] = broadcast(name, [&factors, &right.columns]);
-    let half = triangular(&l.all, &b.all, Triangle::Lower);
-    right.like(&b.back(&triangular(&turned(&l.all), &half, Triangle::Upper)))
+    assert_square("cholesky_solve", l);
+    let system = System::of("cholesky_solve", l, b);
+    let l = system.spread(&system.a);
+    let half = triangular(&l, &system.b, Triangle::Lower);
+    system.result(&triangular(&transposed(&l), &half, Triangle::Upper))
 }
 
 /// L of `[count, n, n]`, without a gradient.
@@ -69,8 +70,8 @@ fn factor(a: &Tensor) -> Tensor {
     }
     let half = halved(size, BLOCK);
     let first = factor(&block(a, 0..half, 0..half));
-    let across = turned(&triangular(&first, &turned(&block(a, half..size, 0..half)), Triangle::Lower));
-    let rest = block(a, half..size, half..size) - product(&across, &turned(&across));
+    let across = transposed(&triangular(&first, &transposed(&block(a, half..size, 0..half)), Triangle::Lower));
+    let rest = block(a, half..size, half..size) - product(&across, &transposed(&across));
     let second = factor(&rest);
     let nothing = Tensor::zeros([a.size(0), half, size - half], a.device());
     joined([[&first, &nothing], [&across, &second]])

@@ -3,12 +3,13 @@
 use crate::tensor::Tensor;
 
 use super::jacobi::{columns, orthogonal_columns};
-use super::matrices::{Matrices, product, symmetric, turned};
+use super::matrices::{Matrices, identity, product, scaled, symmetric, transposed};
 
 /// The eigenvalues of a symmetric A in ascending order, and the matrix of its eigenvectors, orthonormal columns in the
 /// same order: `[..., n, n]` → `[..., n]`, `[..., n, n]`. What is above the diagonal is not read. An eigenvector's sign
-/// is arbitrary, and so is the basis of those of one eigenvalue: gradients are right of what does not depend on them,
-/// and not finite where it does (PyTorch's too). PyTorch's `torch.linalg.eigh`.
+/// is arbitrary, and so is the basis of those of one eigenvalue: gradients of vectors are right for functions that do
+/// not depend on signs, and of eigenvalues that differ from all others; where two are the same they are not finite
+/// (PyTorch's too). PyTorch's `torch.linalg.eigh`.
 ///
 /// Computed by Jacobi's rotations, in f32 to a few roundings of the largest eigenvalue. They are for batches of small
 /// matrices and for GPUs: for one matrix of hundreds of rows, a CPU library takes a twentieth of the time that they take
@@ -36,8 +37,9 @@ pub fn eigh(a: &Tensor) -> (Tensor, Tensor) {
     let size = a.size(-1);
     let both = decomposed(&matrices.all).with_gradient(&[&matrices.all], move |both, _, gradient| {
         let ((v, values), (by_v, by_values)) = (parts(both, size), parts(gradient, size));
-        let slope = product(&turned(&v), &by_v);
-        let inner = over(&((&slope - turned(&slope)) * 0.5), &(values.unsqueeze(-2) - values.unsqueeze(-1)));
+        let slope = product(&transposed(&v), &by_v);
+        let slope = (&slope - transposed(&slope)) * 0.5;
+        let inner = over(&slope, &(values.unsqueeze(-2) - values.unsqueeze(-1)), &idle_pairs(&by_v));
         vec![Some(symmetric(&around(&v, &(inner + by_values.diag_embed(0)))))]
     });
     let (vectors, values) = parts(&both, size);
@@ -66,13 +68,27 @@ pub fn eigvalsh(a: &Tensor) -> Tensor {
 /// V M Vᵀ
 #[track_caller]
 fn around(v: &Tensor, inner: &Tensor) -> Tensor {
-    product(&product(v, inner), &turned(v))
+    product(&product(v, inner), &transposed(v))
 }
 
-/// The quotient, but nothing of nothing.
+/// The quotient, and zero where `idle`.
 #[track_caller]
-pub(super) fn over(numerator: &Tensor, denominator: &Tensor) -> Tensor {
-    numerator.eq(0.0).where_(0.0, numerator / numerator.eq(0.0).where_(1.0, denominator))
+pub(super) fn over(numerator: &Tensor, denominator: &Tensor, idle: &Tensor) -> Tensor {
+    idle.where_(0.0, numerator / idle.where_(1.0, denominator))
+}
+
+/// Which columns have no gradient: `[count, m, n]` → bool `[count, 1, n]`.
+#[track_caller]
+pub(super) fn idle_columns(gradient: &Tensor) -> Tensor {
+    gradient.abs().sum_keepdim(-2).eq(0.0)
+}
+
+/// The diagonal, and pairs of columns of which neither has a gradient: there values may be the same.
+#[track_caller]
+pub(super) fn idle_pairs(gradient: &Tensor) -> Tensor {
+    let (idle, size) = (idle_columns(gradient), gradient.size(-1));
+    let diagonal = identity(size, size, gradient.device()).ne(0.0);
+    idle.logical_and(&transposed(&idle)).logical_or(&diagonal)
 }
 
 /// Vectors and values.
@@ -88,19 +104,19 @@ fn decomposed(a: &Tensor) -> Tensor {
     if size == 0 {
         return Tensor::zeros([count, 1, 0], a.device());
     }
-    let a = a.tril(0) + turned(&a.tril(-1));
+    let (a, scale) = scaled(&(a.tril(0) + transposed(&a.tril(-1))));
     // no eigenvalue is larger than the largest sum of a row; with that of a power it is known more closely
     let whole = &a / largest_row(&a);
     let fourth = product(&product(&whole, &whole), &product(&whole, &whole));
     let eighth = product(&fourth, &fourth);
     // those of this one are from 1 to 3
-    let shifted = whole / largest_row(&eighth).pow(0.125) + Tensor::eye(size, a.device()) * 2.0;
+    let shifted = whole / largest_row(&eighth).pow(0.125) + identity(size, size, a.device()) * 2.0;
     // columns that are orthogonal are eigenvectors, as long as their eigenvalues
     let v = orthogonal_columns(&shifted);
     let v = &v / v.square().sum_keepdim(-2).sqrt();
     let values = (&v * product(&a, &v)).sum_dim(-2);
     let order = values.argsort(-1, false);
-    Tensor::cat(&[&columns(&v, &order), &columns(&values.unsqueeze(-2), &order)], -2)
+    Tensor::cat(&[&columns(&v, &order), &(columns(&values.unsqueeze(-2), &order) * scale)], -2)
 }
 
 /// The largest sum of a row's sizes, or 1 if all are zero: `[count, 1, 1]`.

@@ -9,12 +9,17 @@ use crate::custom::{Call, CustomOp, Kernel, Signature};
 use crate::dtype::{DType, Scalar};
 use crate::tensor::Tensor;
 
-use super::matrices::{BLOCK, THREADS, folded};
+use super::matrices::{BLOCK, THREADS, folded, identity};
 
 /// Times that every column meets every other, at the most: six to ten leave nothing but rounding.
 const SWEEPS: usize = 12;
-/// Columns of a block: a workgroup has two.
-const HALF: usize = BLOCK / 2;
+
+/// Columns of a block of so many rows; a workgroup has two blocks. A thread goes three times over its share of the rows
+/// of a pair, for each column of a block, and Mesa's llvmpipe ends its loops after 65,535 steps: 12 for a row with 32
+/// columns, 3 with 16.
+const fn half(height: usize) -> usize {
+    if height <= 8000 { BLOCK / 2 } else { BLOCK / 4 }
+}
 
 /// A V with orthogonal columns, for an orthogonal V, of square matrices `[count, n, n]` whose elements are about 1;
 /// without a gradient.
@@ -27,7 +32,7 @@ pub(super) fn orthogonal_columns(a: &Tensor) -> Tensor {
 #[track_caller]
 pub(super) fn orthogonal_columns_by(a: &Tensor) -> (Tensor, Tensor) {
     let size = a.size(-1);
-    let one = Tensor::eye(size, a.device()).expand(a.shape());
+    let one = identity(size, size, a.device()).expand(a.shape());
     let both = turn_all(&Tensor::cat(&[a, &one], -2), true);
     (both.slice(-2, 0..size), both.slice(-2, size..))
 }
@@ -59,14 +64,15 @@ pub(super) fn columns(matrices: &Tensor, order: &Tensor) -> Tensor {
     matrices.take_along_dim(&order.unsqueeze(-2), -1)
 }
 
-/// An even number of blocks of columns, `[count, blocks, rows, HALF]`.
+/// An even number of blocks of columns, `[count, blocks, rows, half]`.
 struct Blocks(Tensor);
 
 impl Blocks {
     #[track_caller]
     fn of(columns: &Tensor) -> Self {
         let [count, rows, width] = *columns.shape().dims() else { unreachable!("there is a batch") };
-        Self(columns.reshape([count, rows, width / HALF, HALF]).permute([0, 2, 1, 3]))
+        let half = half(rows);
+        Self(columns.reshape([count, rows, width / half, half]).permute([0, 2, 1, 3]))
     }
 
     #[track_caller]
@@ -78,7 +84,7 @@ impl Blocks {
     /// so is the result, the largest of this sweep.
     #[track_caller]
     fn sweep(&mut self, before: &Tensor, halves: bool) -> Tensor {
-        let pairs = self.0.size(1) / 2;
+        let (pairs, half) = (self.0.size(1) / 2, self.0.size(-1));
         let within = self.0.clone();
         let (turned, mut cosines) = turn_each(&within, before, kernel(Pairs::All, halves));
         self.0 = turned;
@@ -88,7 +94,7 @@ impl Blocks {
             let both = Tensor::cat(&[&left, &right], -1);
             let (turned, across) = turn_each(&both, before, kernel(Pairs::Across, halves));
             cosines = cosines.maximum(across);
-            let (left, right) = (turned.slice(-1, 0..HALF), turned.slice(-1, HALF..).flip(1));
+            let (left, right) = (turned.slice(-1, 0..half), turned.slice(-1, half..).flip(1));
             // one stays, the others go round: after as many steps all are back
             let others = [right.slice(1, pairs - 1..), left.slice(1, 1..), right.slice(1, 0..pairs - 1)];
             self.0 = Tensor::cat(&[&left.slice(1, 0..1), &others[0], &others[1], &others[2]], 1);
@@ -185,7 +191,7 @@ impl Kernel<2, 2> for Jacobi {
 
     fn params(&self, call: &Call) -> Vec<Scalar> {
         let [count, height, size] = *call.outputs[0].shape.dims() else { unreachable!("there is a batch") };
-        let lanes = THREADS / size.div_ceil(2).next_power_of_two();
+        let lanes = (THREADS / size.div_ceil(2).next_power_of_two()).min(height.next_power_of_two());
         let across = usize::from(self.pairs == Pairs::Across);
         let numbers = [size, self.rows(height), height, count, across, lanes, self.pairs.sweeps()];
         let mut params = numbers.map(|number| Scalar::from(number as u32)).to_vec();
@@ -195,27 +201,27 @@ impl Kernel<2, 2> for Jacobi {
 
     fn host(&self, call: &Call, [stacks, before]: [&[f64]; 2], [turned, cosines]: [&mut [f64]; 2]) {
         let [_, height, size] = *call.outputs[0].shape.dims() else { unreachable!("there is a batch") };
-        // what is not rounded before it is all done is done when f64 has nothing left
+        // nothing is rounded to f32 before it is all done
         let tolerance = if self.pairs == Pairs::AllAtOnce { 1e-6 * TOLERANCE } else { TOLERANCE };
         let (rows, steps) = (self.rows(height), self.pairs.steps(size));
         let arch = Arch::new();
         let of_all = turned.par_chunks_mut(height * size).zip(stacks.par_chunks(height * size));
         of_all.zip(before).zip(cosines).for_each(|(((turned, stack), &before), cosine)| {
             *cosine = before;
-            let mut columns = transposed(stack, size);
+            let mut columns = columns_of(stack, size);
             for _ in 0..self.pairs.sweeps() {
                 if *cosine <= tolerance {
                     break;
                 }
                 *cosine = arch.dispatch(Sweep { columns: &mut columns, height, rows, steps: &steps, tolerance });
             }
-            turned.copy_from_slice(&transposed(&columns, height));
+            turned.copy_from_slice(&columns_of(&columns, height));
         });
     }
 }
 
 /// The columns of a matrix of rows of so many elements, one after the other.
-fn transposed(matrix: &[f64], width: usize) -> Vec<f64> {
+fn columns_of(matrix: &[f64], width: usize) -> Vec<f64> {
     let height = matrix.len() / width;
     let mut columns = vec![0.0; matrix.len()];
     // several rows at a time: elements of one column may all want the same place in the cache

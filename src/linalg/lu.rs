@@ -8,11 +8,16 @@ use crate::custom::{Call, CustomOp, Kernel, Signature};
 use crate::dtype::{DType, Scalar};
 use crate::tensor::Tensor;
 
-use super::matrices::{Matrices, block, broadcast, folded, halved, joined, of_panels, panel, product, turned};
-use super::triangular::{RightSide, Triangle, triangular};
+use super::matrices::{
+    Matrices, assert_square, block, folded, halved, identity, joined, of_panels, panel, product, transposed,
+};
+use super::system::System;
+use super::triangular::{Triangle, triangular};
 
 /// The solution X of A X = B: `[..., n, n]`, `[..., n, k]` → `[..., n, k]` with broadcast leading axes, or `[n]` for a
-/// B of one axis. PyTorch's `torch.linalg.solve`; where A is singular, X is not finite.
+/// B of one axis. PyTorch's `torch.linalg.solve`, but a B of two axes is a matrix also where A is a batch (PyTorch takes
+/// `[batch, n]` for vectors, which are `unsqueeze(-1)` here). Where A is singular, X is infinite, NaN, or as large as
+/// rounding makes it.
 ///
 /// ```
 /// use brasa::{Device, Tensor, linalg};
@@ -26,22 +31,20 @@ use super::triangular::{RightSide, Triangle, triangular};
 ///
 /// # Panics
 ///
-/// If A is not square, or B does not have as many rows.
+/// If A is not square, if B does not have as many rows or another type, or if leading axes do not broadcast.
 #[track_caller]
 #[must_use]
 pub fn solve(a: &Tensor, b: &Tensor) -> Tensor {
-    let name = "solve";
-    let (matrices, right) = (Matrices::square(name, a), RightSide::of(name, a, b));
-    let factors = Factors::of(&matrices.all);
-    // what several right sides share is factored once
-    let lu = matrices.with(factors.lu.clone());
-    let [order, _] = broadcast(name, [&matrices.with(factors.order.unsqueeze(-1)), &right.columns]);
-    let [lu, b] = broadcast(name, [&lu, &right.columns]);
-    right.like(&b.back(&solution(&lu.all, &order.all.squeeze(-1), &b.all)))
+    assert_square("solve", a);
+    let system = System::of("solve", a, b);
+    // each A is factored once, however many right sides it has
+    let Factors { lu, order, .. } = Factors::of(&system.a.detach());
+    let [a, lu, order] = [system.spread(&system.a), system.spread(&lu), system.spread(&order)];
+    system.result(&solution([&a, &system.b, &lu, &order], false))
 }
 
-/// The inverse of A, `[..., n, n]`; where A is singular, it is not finite. [`solve`] is faster, and more exact, than the
-/// product with an inverse. PyTorch's `torch.linalg.inv`.
+/// The inverse of A, `[..., n, n]`; where A is singular, it is infinite, NaN, or as large as rounding makes it. [`solve`]
+/// is faster, and more exact, than the product with an inverse. PyTorch's `torch.linalg.inv`.
 ///
 /// # Panics
 ///
@@ -50,9 +53,7 @@ pub fn solve(a: &Tensor, b: &Tensor) -> Tensor {
 #[must_use]
 pub fn inv(a: &Tensor) -> Tensor {
     let matrices = Matrices::square("inv", a);
-    let factors = Factors::of(&matrices.all);
-    let one = Tensor::eye(a.size(-1), a.device()).expand(matrices.all.shape());
-    matrices.back(&solution(&factors.lu, &factors.order, &one))
+    matrices.back(&inverse(&matrices.all))
 }
 
 /// The determinant: `[..., n, n]` → `[...]`. The gradient wants an inverse: of a singular A it is not finite. PyTorch's
@@ -103,19 +104,22 @@ pub fn slogdet(a: &Tensor) -> (Tensor, Tensor) {
 #[must_use]
 pub fn matrix_power(a: &Tensor, exponent: i32) -> Tensor {
     let matrices = Matrices::square("matrix_power", a);
-    let mut power = if exponent < 0 { Matrices::of("matrix_power", &inv(a)).all } else { matrices.all.clone() };
-    let mut left = exponent.unsigned_abs();
-    let mut result = Tensor::eye(a.size(-1), a.device()).expand(power.shape());
+    let mut power = if exponent < 0 { inverse(&matrices.all) } else { matrices.all.clone() };
+    let (mut left, mut result) = (exponent.unsigned_abs(), None);
     while left > 0 {
         if left % 2 == 1 {
-            result = product(&result, &power);
+            result = Some(match result {
+                Some(so_far) => product(&so_far, &power),
+                None => power.clone(),
+            });
         }
         left /= 2;
         if left > 0 {
             power = product(&power, &power);
         }
     }
-    matrices.back(&result)
+    let one = || identity(a.size(-1), a.size(-1), a.device()).expand(power.shape());
+    matrices.back(&result.unwrap_or_else(one))
 }
 
 /// P A = L U of a batch `[count, n, n]`.
@@ -137,20 +141,45 @@ impl Factors {
         let ordered = rows(a, &order);
         let lu = lu.with_gradient(&[&ordered], |lu, _, gradient| {
             let one = Tensor::eye(lu.size(-1), lu.device());
-            let by_l = product(&turned(&(lu.tril(-1) + one)), &gradient.tril(-1));
-            let by_u = product(&gradient.triu(0), &turned(&lu.triu(0)));
-            let by_row = triangular(&turned(lu), &(by_l.tril(-1) + by_u.triu(0)), Triangle::UnitUpper);
-            vec![Some(turned(&triangular(lu, &turned(&by_row), Triangle::Upper)))]
+            let by_l = product(&transposed(&(lu.tril(-1) + one)), &gradient.tril(-1));
+            let by_u = product(&gradient.triu(0), &transposed(&lu.triu(0)));
+            let by_row = triangular(&transposed(lu), &(by_l.tril(-1) + by_u.triu(0)), Triangle::UnitUpper);
+            vec![Some(transposed(&triangular(lu, &transposed(&by_row), Triangle::Upper)))]
         });
         Self { lu, order, sign: sign.detach() }
     }
 }
 
-/// X of A X = B, from A's factors.
+/// X of A X = B, or of Aᵀ X = B, from (A, B, A's factors, their order). The factors take no part in gradients: those are
+/// the two systems again.
 #[track_caller]
-fn solution(lu: &Tensor, order: &Tensor, b: &Tensor) -> Tensor {
-    let half = triangular(lu, &rows(b, order), Triangle::UnitLower);
-    triangular(lu, &half, Triangle::Upper)
+fn solution(inputs: [&Tensor; 4], is_transposed: bool) -> Tensor {
+    let [_, b, lu, order] = inputs;
+    let x = if is_transposed {
+        let half = triangular(&transposed(lu), b, Triangle::Lower);
+        let ordered = triangular(&transposed(lu), &half, Triangle::UnitUpper);
+        rows(&ordered, &order.argsort(-1, false))
+    } else {
+        let half = triangular(lu, &rows(b, order), Triangle::UnitLower);
+        triangular(lu, &half, Triangle::Upper)
+    };
+    x.with_gradient(&inputs, move |x, inputs, gradient| {
+        let [a, lu, order] = [0, 2, 3].map(|number| &inputs[number]);
+        let by_b = solution([a, gradient, lu, order], !is_transposed);
+        let [first, second] = if is_transposed { [x, &by_b] } else { [&by_b, x] };
+        vec![Some(-product(first, &transposed(second))), Some(by_b), None, None]
+    })
+}
+
+/// The inverses of `[count, n, n]`.
+#[track_caller]
+fn inverse(a: &Tensor) -> Tensor {
+    let Factors { lu, order, .. } = Factors::of(&a.detach());
+    let one = identity(a.size(-1), a.size(-1), a.device()).expand(a.shape());
+    solution([a, &one, &lu, &order], false).with_gradient(&[a], |p, _, gradient| {
+        let p = transposed(p);
+        vec![Some(-product(&product(&p, gradient), &p))]
+    })
 }
 
 /// Row `order[c, i]` of matrix `c` in the place of row `i`: `[count, m, n]`, i32 `[count, k]` → `[count, k, n]`.
@@ -232,7 +261,10 @@ fn factor_on_host(lu: &mut [f64], order: &mut [f64], width: usize) -> f64 {
     let mut sign = 1.0;
     for step in 0..height.min(width) {
         let size = |row: usize| lu[row * width + step].abs();
-        let pivot = (step..height).fold(step, |best, row| if size(row) > size(best) { row } else { best });
+        let pivot = (step..height).fold(step, |best, row| {
+            // what is not a number is none
+            if size(row) > size(best) || size(best).is_nan() && !size(row).is_nan() { row } else { best }
+        });
         if pivot != step {
             sign = -sign;
             order.swap(step, pivot);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::graph::refuse;
 use crate::shape::Shape;
@@ -22,9 +23,9 @@ pub(super) struct Matrices {
     /// `[count, rows, columns]`
     pub(super) all: Tensor,
     /// The axes before the last two.
-    lead: Shape,
+    pub(super) lead: Shape,
     /// The type of results.
-    dtype: DType,
+    pub(super) dtype: DType,
 }
 
 impl Matrices {
@@ -44,11 +45,8 @@ impl Matrices {
     /// The same for square ones.
     #[track_caller]
     pub(super) fn square(name: &str, tensor: &Tensor) -> Self {
-        let matrices = Self::of(name, tensor);
-        if tensor.size(-2) != tensor.size(-1) {
-            refuse(format_args!("{name}: {} is not square", tensor.shape()));
-        }
-        matrices
+        assert_square(name, tensor);
+        Self::of(name, tensor)
     }
 
     /// `[count, ...]` as `[..., ...]`, in the tensor's type.
@@ -56,30 +54,14 @@ impl Matrices {
     pub(super) fn back(&self, result: &Tensor) -> Tensor {
         result.reshape([self.lead.dims(), &result.shape()[1..]].concat()).to_dtype(self.dtype)
     }
-
-    /// Each matrix as often as wider leading axes have it.
-    #[track_caller]
-    pub(super) fn expanded(&self, lead: &Shape) -> Self {
-        let matrix = &self.all.shape()[1..];
-        let own = self.all.reshape([self.lead.dims(), matrix].concat());
-        let all = own.expand([lead.dims(), matrix].concat());
-        let count = lead.iter().product();
-        Self { all: all.reshape([count, matrix[0], matrix[1]]), lead: lead.clone(), dtype: self.dtype }
-    }
-
-    /// Others in the place of these.
-    pub(super) fn with(&self, all: Tensor) -> Self {
-        Self { all, lead: self.lead.clone(), dtype: self.dtype }
-    }
 }
 
-/// Both with the leading axes that they broadcast to.
+/// Panics unless the last two axes are of one size.
 #[track_caller]
-pub(super) fn broadcast(name: &str, [a, b]: [&Matrices; 2]) -> [Matrices; 2] {
-    let Some(lead) = a.lead.broadcast(&b.lead) else {
-        refuse(format_args!("{name}: leading axes {} and {} do not broadcast", a.lead, b.lead));
-    };
-    [a.expanded(&lead), b.expanded(&lead)]
+pub(super) fn assert_square(name: &str, tensor: &Tensor) {
+    if tensor.rank() < 2 || tensor.size(-2) != tensor.size(-1) {
+        refuse(format_args!("{name}: {} is not square", tensor.shape()));
+    }
 }
 
 /// The matrix product of `[count, m, k]` and `[count, k, n]` in f32, whatever [`autocast`](crate::tensor::autocast) is
@@ -103,14 +85,21 @@ pub(super) fn joined([[a, b], [c, d]]: [[&Tensor; 2]; 2]) -> Tensor {
 
 /// With its last two axes exchanged.
 #[track_caller]
-pub(super) fn turned(matrix: &Tensor) -> Tensor {
+pub(super) fn transposed(matrix: &Tensor) -> Tensor {
     matrix.transpose(-2, -1)
 }
 
 /// The mean of a matrix and its transposed one.
 #[track_caller]
 pub(super) fn symmetric(a: &Tensor) -> Tensor {
-    (a + turned(a)) * 0.5
+    (a + transposed(a)) * 0.5
+}
+
+/// Ones on the diagonal: `[rows, columns]`.
+#[track_caller]
+pub(super) fn identity(rows: usize, columns: usize, device: &Device) -> Tensor {
+    let [row, column] = [Tensor::iota([rows, columns], 0, device), Tensor::iota([rows, columns], 1, device)];
+    row.eq(column).to_dtype(DType::F32)
 }
 
 /// Matrices whose largest elements are about 1, and those elements, `[count, 1, 1]`: squares of larger ones might not
@@ -125,8 +114,10 @@ pub(super) fn scaled(a: &Tensor) -> (Tensor, Tensor) {
     (a / &size, size)
 }
 
-/// Columns of a panel of so many rows that one workgroup factors: all steps of all loops of one thread are to be fewer
-/// than the 65,535 after which Mesa's llvmpipe ends them.
+/// Columns of a panel of so many rows that one workgroup factors. For each column a thread of a reflection goes twice
+/// over its share of the rows, `height · width / THREADS` steps, and Mesa's llvmpipe ends an invocation's loops after
+/// 65,535 steps in all; what is left of those is for copying and for sums over threads. (A single column is as narrow as
+/// a panel gets: five million rows are too many there.)
 pub(super) fn panel(height: usize) -> usize {
     let widths = std::iter::successors(Some(BLOCK), |width| (*width > 1).then_some(width / 2));
     widths.into_iter().find(|width| 2 * width * width * height / THREADS <= 40_000).unwrap_or(1)

@@ -4,12 +4,14 @@
 //! are computed in f32, whatever [`autocast`](crate::tensor::autocast) is under way; f16 comes back as f16, and integers
 //! are f32.
 //!
-//! Nothing here is an error of a device: where a matrix is singular, or not positive definite, results are infinite or
-//! NaN, which [`check_finite`](crate::runtime::check_finite) finds in a training (PyTorch raises an error, for which it
-//! has to wait for the device).
+//! Nothing here is an error of a device: where a matrix is not positive definite, or exactly singular, results are
+//! infinite or NaN, which [`check_finite`](crate::runtime::check_finite) finds in a training (PyTorch raises an error,
+//! for which it has to wait for the device). One that is singular but for rounding gives results as large as that makes
+//! them; [`cond`] tells.
 //!
 //! Small blocks, panels of 64 columns and the rotations of pairs of columns are kernels of their own
-//! ([`custom`](crate::custom), in `shaders/linalg`); what is larger is cut in halves that meet in products of matrices.
+//! ([`custom`](crate::custom), in `shaders/linalg`); what is larger is cut in halves that meet in products of matrices, which a device's
+//! [`MatmulPrecision`](crate::MatmulPrecision) is for.
 //! On the CPU those kernels compute in f64, and round what they return.
 //!
 //! ```
@@ -35,6 +37,7 @@ mod lu;
 mod matrices;
 mod qr;
 mod svd;
+mod system;
 mod triangular;
 
 pub use cholesky::{cholesky, cholesky_solve};

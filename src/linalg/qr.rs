@@ -6,11 +6,13 @@ use rayon::prelude::*;
 
 use crate::custom::{Call, CustomOp, Kernel, Signature};
 use crate::dtype::{DType, Scalar};
-use crate::graph::refuse;
 use crate::tensor::Tensor;
 
-use super::matrices::{Matrices, block, broadcast, folded, halved, joined, of_panels, panel, product, scaled, turned};
-use super::triangular::{RightSide, Triangle, triangular};
+use super::matrices::{
+    Matrices, block, folded, halved, identity, joined, of_panels, panel, product, scaled, transposed,
+};
+use super::system::System;
+use super::triangular::{Triangle, triangular};
 
 /// Q with orthonormal columns and an upper triangular R with Q R = A: `[..., m, n]` → `[..., m, k]`, `[..., k, n]`,
 /// k = min(m, n), by Householder's reflections. PyTorch's `torch.linalg.qr` in its mode `reduced`.
@@ -39,8 +41,9 @@ pub fn qr(a: &Tensor) -> (Tensor, Tensor) {
 }
 
 /// The X for which A X is closest to B, by the sum of squares, and the shortest one if there are several: `[..., m, n]`,
-/// `[..., m, k]` → `[..., n, k]` with broadcast leading axes, or `[n]` for a B of one axis. A has full rank. PyTorch's
-/// `torch.linalg.lstsq(A, B).solution`.
+/// `[..., m, k]` → `[..., n, k]` with broadcast leading axes, or `[n]` for a B of one axis. A has full rank (else
+/// [`pinv`](super::pinv) times B is what is wanted). PyTorch's `torch.linalg.lstsq(A, B).solution`; a B of two axes is a
+/// matrix also where A is a batch.
 ///
 /// ```
 /// use brasa::{Device, Tensor, linalg};
@@ -56,24 +59,20 @@ pub fn qr(a: &Tensor) -> (Tensor, Tensor) {
 ///
 /// # Panics
 ///
-/// If A and B do not have as many rows.
+/// If A has no two axes, if B does not have as many rows or another type, or if leading axes do not broadcast.
 #[track_caller]
 #[must_use]
 pub fn lstsq(a: &Tensor, b: &Tensor) -> Tensor {
-    let name = "lstsq";
-    if a.rank() < 2 {
-        refuse(format_args!("{name}: {} is not a matrix", a.shape()));
-    }
-    let right = RightSide::of(name, a, b);
-    let [a, b] = broadcast(name, [&Matrices::of(name, a), &right.columns]);
-    let x = if a.all.size(-2) >= a.all.size(-1) {
-        let (q, r) = orthogonal(&a.all);
-        triangular(&r, &product(&turned(&q), &b.all), Triangle::Upper)
+    let system = System::of("lstsq", a, b);
+    let a = system.spread(&system.a);
+    let x = if a.size(-2) >= a.size(-1) {
+        let (q, r) = orthogonal(&a);
+        triangular(&r, &product(&transposed(&q), &system.b), Triangle::Upper)
     } else {
-        let (q, r) = orthogonal(&turned(&a.all));
-        product(&q, &triangular(&turned(&r), &b.all, Triangle::Lower))
+        let (q, r) = orthogonal(&transposed(&a));
+        product(&q, &triangular(&transposed(&r), &system.b, Triangle::Lower))
     };
-    right.like(&b.back(&x))
+    system.result(&x)
 }
 
 /// Q and R of `[count, m, n]`.
@@ -82,17 +81,17 @@ pub(super) fn orthogonal(a: &Tensor) -> (Tensor, Tensor) {
     let [_, height, width] = *a.shape().dims() else { unreachable!("there is a batch") };
     if height < width {
         let (q, r) = orthogonal(&a.slice(-1, 0..height));
-        let rest = product(&turned(&q), &a.slice(-1, height..width));
+        let rest = product(&transposed(&q), &a.slice(-1, height..width));
         let r = Tensor::cat(&[&r, &rest], -1);
         return (q, r);
     }
     let both = factors(a).with_gradient(&[a], move |both, _, gradient| {
         let (q, r) = parts(both, height);
         let (by_q, by_r) = parts(gradient, height);
-        let slope = product(&r, &turned(&by_r.triu(0))) - product(&turned(&by_q), &q);
-        let slope = slope.tril(0) + turned(&slope.tril(-1));
+        let slope = product(&r, &transposed(&by_r.triu(0))) - product(&transposed(&by_q), &q);
+        let slope = slope.tril(0) + transposed(&slope.tril(-1));
         let right = by_q + product(&q, &slope);
-        vec![Some(turned(&triangular(&r, &turned(&right), Triangle::Upper)))]
+        vec![Some(transposed(&triangular(&r, &transposed(&right), Triangle::Upper)))]
     });
     parts(&both, height)
 }
@@ -111,9 +110,8 @@ fn factors(a: &Tensor) -> Tensor {
     let reflected = Reflected::of(&a);
     let v = reflected.vectors();
     // Q = I - V S Vᵀ, of which the first columns count
-    let inner = triangular(&reflected.inverse(&v), &turned(&v.slice(-2, 0..width)), Triangle::Upper);
-    let one = Tensor::eye(height, a.device()).slice(-1, 0..width);
-    let q = one - product(&v, &inner);
+    let inner = triangular(&reflected.inverse(&v), &transposed(&v.slice(-2, 0..width)), Triangle::Upper);
+    let q = identity(height, width, a.device()) - product(&v, &inner);
     let r = reflected.all.slice(-2, 0..width).triu(0) * size;
     Tensor::cat(&[&q, &r], -2)
 }
@@ -143,8 +141,8 @@ impl Reflected {
         let first = Self::of(&a.slice(-1, 0..half));
         let v = first.vectors();
         let other = a.slice(-1, half..width);
-        let along = product(&turned(&v), &other);
-        let along = triangular(&turned(&first.inverse(&v)), &along, Triangle::Lower);
+        let along = product(&transposed(&v), &other);
+        let along = triangular(&transposed(&first.inverse(&v)), &along, Triangle::Lower);
         let other = other - product(&v, &along);
         let second = Self::of(&other.slice(-2, half..height));
         let corners = [block(&first.all, 0..half, 0..half), block(&first.all, half..height, 0..half)];
@@ -156,7 +154,7 @@ impl Reflected {
     #[track_caller]
     fn vectors(&self) -> Tensor {
         let [_, height, width] = *self.all.shape().dims() else { unreachable!("there is a batch") };
-        let diagonal = Tensor::eye(height, self.all.device()).slice(-1, 0..width);
+        let diagonal = identity(height, width, self.all.device());
         self.all.tril(-1) + diagonal * self.scales.ne(0.0).to_dtype(DType::F32).unsqueeze(-2)
     }
 
@@ -164,7 +162,7 @@ impl Reflected {
     #[track_caller]
     fn inverse(&self, v: &Tensor) -> Tensor {
         let diagonal = self.scales.eq(0.0).where_(1.0, self.scales.reciprocal());
-        product(&turned(v), v).triu(1) + diagonal.diag_embed(0)
+        product(&transposed(v), v).triu(1) + diagonal.diag_embed(0)
     }
 }
 

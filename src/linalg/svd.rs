@@ -4,16 +4,16 @@ use crate::dtype::DType;
 use crate::graph::refuse;
 use crate::tensor::Tensor;
 
-use super::eigen::over;
-use super::jacobi::{columns, orthogonal_columns_by};
-use super::matrices::{Matrices, product, scaled, turned};
+use super::eigen::{idle_columns, idle_pairs, over};
+use super::jacobi::{columns, orthogonal_columns, orthogonal_columns_by};
+use super::matrices::{Matrices, product, scaled, transposed};
 use super::qr::orthogonal;
 
 /// U, the singular values in descending order, and Vᵀ, with U diag(S) Vᵀ = A and orthonormal columns of U and V:
 /// `[..., m, n]` → `[..., m, k]`, `[..., k]`, `[..., k, n]`, k = min(m, n). The signs of a pair of singular vectors are
-/// arbitrary, and so is the basis of those of one singular value: gradients are right of what does not depend on them,
-/// and not finite where it does, or where A has not full rank. PyTorch's `torch.linalg.svd` with
-/// `full_matrices=False`.
+/// arbitrary, and so is the basis of those of one singular value: gradients of vectors are right for functions that do
+/// not depend on signs, and of singular values that differ from all others and from zero; where two are the same they are
+/// not finite (PyTorch's too). PyTorch's `torch.linalg.svd` with `full_matrices=False`.
 ///
 /// Computed by Hestenes' one-sided Jacobi method, in f32 to a few roundings of the largest value. It is for batches of
 /// small matrices and for GPUs: for one matrix of hundreds of rows, a CPU library takes a twentieth of the time that it
@@ -41,7 +41,7 @@ pub fn svd(a: &Tensor) -> (Tensor, Tensor, Tensor) {
         vec![Some(own.gradient(&by))]
     });
     let Parts { u, s, v } = Parts::of(&all, height);
-    (matrices.back(&u), matrices.back(&s), matrices.back(&turned(&v)))
+    (matrices.back(&u), matrices.back(&s), matrices.back(&transposed(&v)))
 }
 
 /// The singular values of A in descending order, as [`svd`] has them, `[..., m, n]` → `[..., min(m, n)]`, with a
@@ -54,12 +54,7 @@ pub fn svd(a: &Tensor) -> (Tensor, Tensor, Tensor) {
 #[must_use]
 pub fn svdvals(a: &Tensor) -> Tensor {
     let matrices = Matrices::of("svdvals", a);
-    let s = Parts::of(&decomposed(&matrices.all), a.size(-2)).s;
-    let s = s.with_gradient(&[&matrices.all], |_, inputs, gradient| {
-        let (u, _, vt) = svd(&inputs[0]);
-        vec![Some(product(&(u * gradient.unsqueeze(-2)), &vt))]
-    });
-    matrices.back(&s)
+    matrices.back(&values(&matrices.all))
 }
 
 /// The pseudoinverse of Moore and Penrose: `[..., m, n]` → `[..., n, m]`. Singular values up to max(m, n) roundings of
@@ -75,9 +70,9 @@ pub fn pinv(a: &Tensor) -> Tensor {
     let matrices = Matrices::of("pinv", a);
     let Parts { u, s, v } = Parts::of(&decomposed(&matrices.all), a.size(-2));
     let kept = is_not_rounding(&s, a).where_(s.reciprocal(), 0.0);
-    let inverse = product(&(v * kept.unsqueeze(-2)), &turned(&u));
+    let inverse = product(&(v * kept.unsqueeze(-2)), &transposed(&u));
     let inverse = inverse.with_gradient(&[&matrices.all], |p, inputs, gradient| {
-        let (a, pt, g) = (&inputs[0], turned(p), turned(gradient));
+        let (a, pt, g) = (&inputs[0], transposed(p), transposed(gradient));
         let first = product(&product(&pt, gradient), &pt);
         // what A and P leave of their spaces
         let second = product(&product(&g, p), &pt);
@@ -98,8 +93,9 @@ pub fn pinv(a: &Tensor) -> Tensor {
 #[track_caller]
 #[must_use]
 pub fn matrix_rank(a: &Tensor) -> Tensor {
-    let s = svdvals(a).detach();
-    is_not_rounding(&s, a).to_dtype(DType::I32).sum_dim(-1)
+    let matrices = Matrices::of("matrix_rank", a);
+    let rank = is_not_rounding(&values(&matrices.all.detach()), a).to_dtype(DType::I32).sum_dim(-1);
+    rank.reshape(matrices.lead)
 }
 
 /// The largest singular value over the smallest one: `[..., m, n]` → `[...]`. PyTorch's `torch.linalg.cond`.
@@ -110,11 +106,25 @@ pub fn matrix_rank(a: &Tensor) -> Tensor {
 #[track_caller]
 #[must_use]
 pub fn cond(a: &Tensor) -> Tensor {
-    let s = svdvals(a);
+    let matrices = Matrices::of("cond", a);
+    let s = values(&matrices.all);
     let Some(last) = s.size(-1).checked_sub(1) else {
         refuse(format_args!("cond: {} has no singular values", a.shape()));
     };
-    s.select(-1, 0) / s.select(-1, last)
+    matrices.back(&(s.select(-1, 0) / s.select(-1, last)))
+}
+
+/// The singular values of `[count, m, n]`, with their own gradient, which asks for no vectors' one.
+#[track_caller]
+fn values(a: &Tensor) -> Tensor {
+    let (tall, size) = scaled(&if a.size(-2) < a.size(-1) { transposed(a) } else { a.clone() });
+    let square = if tall.size(-2) > tall.size(-1) { orthogonal(&tall).1 } else { tall };
+    let lengths = orthogonal_columns(&square).square().sum_dim(-2).sqrt();
+    let (s, _) = (lengths * size.squeeze(-1)).sort(-1, true);
+    s.with_gradient(&[a], |_, inputs, gradient| {
+        let (u, _, vt) = svd(&inputs[0]);
+        vec![Some(product(&(u * gradient.unsqueeze(-2)), &vt))]
+    })
 }
 
 /// Singular values of `a` that are more than rounding makes of zeros; the first one is the largest.
@@ -144,21 +154,24 @@ impl Parts {
     fn gradient(&self, by: &Self) -> Tensor {
         let Self { u, s, v } = self;
         let skew = |a: &Tensor, b: &Tensor| {
-            let slope = product(&turned(a), b);
-            &slope - turned(&slope)
+            let slope = product(&transposed(a), b);
+            &slope - transposed(&slope)
         };
         let (row, column) = (s.unsqueeze(-2), s.unsqueeze(-1));
         let squares = (&row - &column) * (&row + &column);
-        let inner =
-            over(&skew(u, &by.u), &squares) * &row + over(&skew(v, &by.v), &squares) * &column + by.s.diag_embed(0);
-        let mut whole = product(&product(u, &inner), &turned(v));
+        let inner = over(&skew(u, &by.u), &squares, &idle_pairs(&by.u)) * &row
+            + over(&skew(v, &by.v), &squares, &idle_pairs(&by.v)) * &column
+            + by.s.diag_embed(0);
+        let mut whole = product(&product(u, &inner), &transposed(v));
         // what lies outside of the spaces that U and V span; of a square one there is nothing
-        let outside = |a: &Tensor, slope: &Tensor| over(&(slope - product(a, &product(&turned(a), slope))), &row);
+        let outside = |a: &Tensor, slope: &Tensor| {
+            over(&(slope - product(a, &product(&transposed(a), slope))), &row, &idle_columns(slope))
+        };
         if u.size(-2) > u.size(-1) {
-            whole += product(&outside(u, &by.u), &turned(v));
+            whole += product(&outside(u, &by.u), &transposed(v));
         }
         if v.size(-2) > v.size(-1) {
-            whole += product(u, &turned(&outside(v, &by.v)));
+            whole += product(u, &transposed(&outside(v, &by.v)));
         }
         whole
     }
@@ -169,17 +182,17 @@ impl Parts {
 fn decomposed(a: &Tensor) -> Tensor {
     let [_, height, width] = *a.shape().dims() else { unreachable!("there is a batch") };
     if height < width {
-        let all = decomposed(&turned(a));
+        let all = decomposed(&transposed(a));
         let Parts { u, s, v } = Parts::of(&all, width);
         return Tensor::cat(&[&v, &s.unsqueeze(-2), &u], -2);
     }
     let (a, size) = scaled(a);
     let (q, r) = if height > width { orthogonal(&a) } else { (a.clone(), a) };
-    let (turned_r, v) = orthogonal_columns_by(&r);
-    let s = turned_r.square().sum_dim(-2).sqrt();
+    let (rotated, v) = orthogonal_columns_by(&r);
+    let s = rotated.square().sum_dim(-2).sqrt();
     let order = s.argsort(-1, true);
     // reflections make an orthonormal matrix of columns that are orthogonal, of those also that are zero
-    let (u, signed) = orthogonal(&columns(&turned_r, &order));
+    let (u, signed) = orthogonal(&columns(&rotated, &order));
     let u = u * signed.diagonal(0, -2, -1).lt(0.0).where_(-1.0, 1.0).unsqueeze(-2);
     let u = if height > width { product(&q, &u) } else { u };
     Tensor::cat(&[&u, &(columns(&s.unsqueeze(-2), &order) * size), &columns(&v, &order)], -2)

@@ -6,10 +6,10 @@ use rayon::prelude::*;
 
 use crate::custom::{Call, CustomOp, Kernel, Signature};
 use crate::dtype::Scalar;
-use crate::graph::refuse;
 use crate::tensor::Tensor;
 
-use super::matrices::{BLOCK, Matrices, block, broadcast, folded, halved, product, turned};
+use super::matrices::{BLOCK, assert_square, block, folded, halved, product, transposed};
+use super::system::System;
 
 /// Which elements of a matrix count; the others are taken for zeros, whatever they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -71,47 +71,21 @@ impl Triangle {
 ///
 /// # Panics
 ///
-/// If T is not square, or B does not have as many rows.
+/// If T is not square, if B does not have as many rows or another type, or if leading axes do not broadcast.
 #[track_caller]
 #[must_use]
 pub fn solve_triangular(t: &Tensor, b: &Tensor, triangle: Triangle) -> Tensor {
-    let name = "solve_triangular";
-    let (matrices, right) = (Matrices::square(name, t), RightSide::of(name, t, b));
-    let [t, b] = broadcast(name, [&matrices, &right.columns]);
-    right.like(&b.back(&triangular(&t.all, &b.all, triangle)))
-}
-
-/// What a system is to be equal to: columns, or a vector.
-pub(super) struct RightSide {
-    pub(super) columns: Matrices,
-    is_vector: bool,
-}
-
-impl RightSide {
-    /// Of a system with the matrix `a`.
-    #[track_caller]
-    pub(super) fn of(name: &str, a: &Tensor, b: &Tensor) -> Self {
-        let is_vector = b.rank() == 1;
-        let columns = if is_vector { b.unsqueeze(-1) } else { b.clone() };
-        if columns.rank() < 2 || a.size(-2) != columns.size(-2) {
-            refuse(format_args!("{name}: {} x {}, B does not have as many rows as A", a.shape(), b.shape()));
-        }
-        Self { columns: Matrices::of(name, &columns), is_vector }
-    }
-
-    /// The solution, a vector if this is one.
-    #[track_caller]
-    pub(super) fn like(&self, solution: &Tensor) -> Tensor {
-        if self.is_vector { solution.squeeze(-1) } else { solution.clone() }
-    }
+    assert_square("solve_triangular", t);
+    let system = System::of("solve_triangular", t, b);
+    system.result(&triangular(&system.spread(&system.a), &system.b, triangle))
 }
 
 /// X of T X = B, `[count, n, n]` and `[count, n, k]` in f32.
 #[track_caller]
 pub(super) fn triangular(t: &Tensor, b: &Tensor, triangle: Triangle) -> Tensor {
     substitute(t, b, triangle).with_gradient(&[t, b], move |x, inputs, gradient| {
-        let by_b = triangular(&turned(&inputs[0]), gradient, triangle.transposed());
-        let by_t = -triangle.of(&product(&by_b, &turned(x)));
+        let by_b = triangular(&transposed(&inputs[0]), gradient, triangle.transposed());
+        let by_t = -triangle.of(&product(&by_b, &transposed(x)));
         vec![Some(by_t), Some(by_b)]
     })
 }

@@ -230,10 +230,12 @@ impl Plans {
 /// gradients are as many again.
 const MAX_WAITING: u32 = 4096;
 
-/// So many of the last steps of a long graph go on waiting: others, too, may hang by what they hang by.
-const LAST_STEPS: u32 = 64;
-/// Values that such a graph may hang by; of more, it is evaluated as a whole.
+/// Levels at the end of a long graph that are not evaluated with it, so that its other ends, such as a second state of a
+/// loop, have a short way from what is.
+const LAST_LEVELS: u32 = 64;
+/// Values of which such a graph may be cut off, and bytes of them in any case; of more, it is evaluated as a whole.
 const MOST_TIES: usize = 64;
+const SMALL_TIES: u64 = 64 << 20;
 
 /// Evaluates what `node` hangs by, if too many nodes wait below it. Errors are left to whoever reads the value.
 pub(crate) fn limit_waiting(node: &NodeRef) {
@@ -285,26 +287,39 @@ impl Depths {
         this
     }
 
-    /// What the last steps before `root` use of the earlier ones: what two states of a loop, say, were last, or a value
-    /// of which several parts go on. What is not deep itself may be computed again.
+    /// The deep values that the last levels below `root` read, or `root` itself if those are many or large. The others
+    /// that they read may be computed again. Where no gradient passes, `root` is evaluated, too: then what reads it drops
+    /// its past.
     fn ties(&self, root: &NodeRef) -> Vec<NodeRef> {
-        let level = self.of(root) - LAST_STEPS;
-        let (mut ties, mut seen, mut stack) = (Vec::new(), FxHashSet::default(), vec![root]);
+        // a graph that is not deeper is not cut
+        let level = self.of(root).saturating_sub(LAST_LEVELS);
+        let (mut ties, mut whole, mut seen, mut stack) =
+            (Vec::new(), FxHashSet::default(), FxHashSet::default(), vec![root]);
         while let Some(node) = stack.pop() {
-            for input in node.inputs.iter().filter(|input| seen.insert(input.id)) {
+            for mut input in node.inputs.iter().filter(|input| seen.insert(input.id)) {
                 if self.of(input) > level {
                     stack.push(input);
                 } else if self.of(input) >= MAX_WAITING / 2 {
-                    // a part may be one of many, and a copy be larger
-                    let mut whole = input;
-                    while whole.op.is_move() && self.of(&whole.inputs[0]) > 0 {
-                        whole = &whole.inputs[0];
+                    // parts of one value are that value
+                    while input.op.is_move() && self.of(&input.inputs[0]) > 0 {
+                        input = &input.inputs[0];
                     }
-                    ties.push(whole.clone());
+                    if whole.insert(input.id) {
+                        ties.push(input.clone());
+                    }
                 }
             }
         }
-        if ties.len() <= MOST_TIES { ties } else { vec![root.clone()] }
+        let bytes: u64 = ties.iter().map(|tie| tie.shape.bytes(tie.dtype)).sum();
+        // they may never have been in memory all at once
+        let room = root.device.memory().live_bytes.max(SMALL_TIES);
+        if ties.len() > MOST_TIES || bytes > room {
+            return vec![root.clone()];
+        }
+        if stops_gradient(root) {
+            ties.push(root.clone());
+        }
+        ties
     }
 
     /// 0 of what does not wait.
