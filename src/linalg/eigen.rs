@@ -12,7 +12,7 @@ use super::matrices::{Matrices, identity, product, scaled, symmetric, transposed
 /// (PyTorch's too). PyTorch's `torch.linalg.eigh`.
 ///
 /// Computed by Jacobi's rotations, in f32 to a few roundings of the largest eigenvalue. They are for batches of small
-/// matrices and for GPUs: for one matrix of hundreds of rows, a CPU library takes a twentieth of the time that they take
+/// matrices and for GPUs: for one matrix of hundreds of rows, a CPU library takes a thirtieth of the time that they take
 /// on the CPU.
 ///
 /// ```

@@ -16,8 +16,8 @@ use super::qr::orthogonal;
 /// not finite (PyTorch's too). PyTorch's `torch.linalg.svd` with `full_matrices=False`.
 ///
 /// Computed by Hestenes' one-sided Jacobi method, in f32 to a few roundings of the largest value. It is for batches of
-/// small matrices and for GPUs: for one matrix of hundreds of rows, a CPU library takes a twentieth of the time that it
-/// takes on the CPU, or less.
+/// small matrices and for GPUs: for one matrix of hundreds of rows, a CPU library takes a thirtieth of the time that it
+/// takes on the CPU.
 ///
 /// ```
 /// use brasa::{Device, Tensor, linalg};
