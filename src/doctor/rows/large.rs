@@ -21,9 +21,10 @@ pub(super) fn rows() -> Vec<Row> {
         row("power_by_large_exponents", |x| x[0].pow(&x[1] * 1000.0)).within(0.99, 1.01, [&[40], &[40]]),
         row("cholesky_of_blocks", |x| linalg::cholesky(&definite(&(&x[0] * 0.2)))).on([&[70, 70]]),
         row("solve_of_blocks", |x| linalg::solve(&regular(&(&x[0] * 0.3)).flip(-1), &x[1])).on([&[70, 70], &[70, 2]]),
-        row("eigvalsh_of_blocks", |x| linalg::eigvalsh(&(&x[0] + x[0].t()))).on([&[70, 70]]).loose(64.0),
+        // of all values alike: single vectors of so many depend on rounding
+        row("eigvalsh_of_blocks", |x| (linalg::eigvalsh(&(&x[0] + x[0].t())) * 0.1).exp().sum()).on([&[70, 70]]),
         row("lstsq_of_blocks", |x| linalg::lstsq(&x[0], &x[1])).on([&[200, 70], &[200]]).loose(64.0),
-        row("svdvals_of_blocks", |x| linalg::svdvals(&x[0])).on([&[90, 66]]).loose(64.0),
+        row("svdvals_of_blocks", |x| (linalg::svdvals(&x[0]) * 0.1).exp().sum()).on([&[90, 66]]),
         row("sum_of_many_integers", |x| x[0].sum()).typed(DType::I32, -9.0, 9.0, [&[70_001]]),
     ]
 }

@@ -5,14 +5,19 @@ use crate::{DType, Tensor};
 
 use super::{Row, row};
 
+/// Ones on the diagonal, in the type of a matrix.
+fn one(x: &Tensor) -> Tensor {
+    Tensor::eye(x.size(-1), x.device()).to_dtype(x.dtype())
+}
+
 /// A matrix that has an inverse: one that is not far from twice the identity.
 pub(super) fn regular(x: &Tensor) -> Tensor {
-    x * 0.3 + Tensor::eye(x.size(-1), x.device()) * 2.0
+    x * 0.3 + one(x) * 2.0
 }
 
 /// A symmetric and positive definite matrix.
 pub(super) fn definite(x: &Tensor) -> Tensor {
-    x.matmul(&x.transpose(-2, -1)) * 0.3 + Tensor::eye(x.size(-1), x.device())
+    x.matmul(&x.transpose(-2, -1)) * 0.3 + one(x)
 }
 
 /// A symmetric matrix.
