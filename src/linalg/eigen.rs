@@ -3,7 +3,7 @@
 use crate::tensor::Tensor;
 
 use super::jacobi::{columns, orthogonal_columns};
-use super::matrices::{Matrices, identity, product, scaled, symmetric, transposed};
+use super::matrices::{Matrices, product, scaled, symmetric, transposed};
 
 /// The eigenvalues of a symmetric A in ascending order, and the matrix of its eigenvectors, orthonormal columns in the
 /// same order: `[..., n, n]` → `[..., n]`, `[..., n, n]`. What is above the diagonal is not read. An eigenvector's sign
@@ -87,7 +87,7 @@ pub(super) fn idle_columns(gradient: &Tensor) -> Tensor {
 #[track_caller]
 pub(super) fn idle_pairs(gradient: &Tensor) -> Tensor {
     let (idle, size) = (idle_columns(gradient), gradient.size(-1));
-    let diagonal = identity(size, size, gradient.device()).ne(0.0);
+    let diagonal = Tensor::eye(size, gradient.device()).ne(0.0);
     idle.logical_and(&transposed(&idle)).logical_or(&diagonal)
 }
 
@@ -110,7 +110,7 @@ fn decomposed(a: &Tensor) -> Tensor {
     let fourth = product(&product(&whole, &whole), &product(&whole, &whole));
     let eighth = product(&fourth, &fourth);
     // those of this one are from 1 to 3
-    let shifted = whole / largest_row(&eighth).pow(0.125) + identity(size, size, a.device()) * 2.0;
+    let shifted = whole / largest_row(&eighth).pow(0.125) + Tensor::eye(size, a.device()) * 2.0;
     // columns that are orthogonal are eigenvectors, as long as their eigenvalues
     let v = orthogonal_columns(&shifted);
     let v = &v / v.square().sum_keepdim(-2).sqrt();

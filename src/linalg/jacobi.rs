@@ -9,7 +9,7 @@ use crate::custom::{Call, CustomOp, Kernel, Signature};
 use crate::dtype::{DType, Scalar};
 use crate::tensor::Tensor;
 
-use super::matrices::{BLOCK, THREADS, folded, identity};
+use super::matrices::{BLOCK, THREADS, folded};
 
 /// Times that every column meets every other, at the most: six to ten leave nothing but rounding.
 const SWEEPS: usize = 12;
@@ -32,7 +32,7 @@ pub(super) fn orthogonal_columns(a: &Tensor) -> Tensor {
 #[track_caller]
 pub(super) fn orthogonal_columns_by(a: &Tensor) -> (Tensor, Tensor) {
     let size = a.size(-1);
-    let one = identity(size, size, a.device()).expand(a.shape());
+    let one = Tensor::eye(size, a.device()).expand(a.shape());
     let both = turn_all(&Tensor::cat(&[a, &one], -2), true);
     (both.slice(-2, 0..size), both.slice(-2, size..))
 }
@@ -85,9 +85,8 @@ impl Blocks {
     #[track_caller]
     fn sweep(&mut self, before: &Tensor, halves: bool) -> Tensor {
         let (pairs, half) = (self.0.size(1) / 2, self.0.size(-1));
-        let within = self.0.clone();
-        let (turned, mut cosines) = turn_each(&within, before, kernel(Pairs::All, halves));
-        self.0 = turned;
+        let mut cosines;
+        (self.0, cosines) = turn_each(&self.0, before, kernel(Pairs::All, halves));
         for _ in 0..2 * pairs - 1 {
             // the first of one half meets the last of the other
             let [left, right] = [self.0.slice(1, 0..pairs), self.0.slice(1, pairs..).flip(1)];

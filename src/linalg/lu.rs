@@ -8,9 +8,7 @@ use crate::custom::{Call, CustomOp, Kernel, Signature};
 use crate::dtype::{DType, Scalar};
 use crate::tensor::Tensor;
 
-use super::matrices::{
-    Matrices, assert_square, block, folded, halved, identity, joined, of_panels, panel, product, transposed,
-};
+use super::matrices::{Matrices, assert_square, block, folded, halved, joined, of_panels, panel, product, transposed};
 use super::system::System;
 use super::triangular::{Triangle, triangular};
 
@@ -118,7 +116,7 @@ pub fn matrix_power(a: &Tensor, exponent: i32) -> Tensor {
             power = product(&power, &power);
         }
     }
-    let one = || identity(a.size(-1), a.size(-1), a.device()).expand(power.shape());
+    let one = || Tensor::eye(a.size(-1), a.device()).expand(power.shape());
     matrices.back(&result.unwrap_or_else(one))
 }
 
@@ -175,7 +173,7 @@ fn solution(inputs: [&Tensor; 4], is_transposed: bool) -> Tensor {
 #[track_caller]
 fn inverse(a: &Tensor) -> Tensor {
     let Factors { lu, order, .. } = Factors::of(&a.detach());
-    let one = identity(a.size(-1), a.size(-1), a.device()).expand(a.shape());
+    let one = Tensor::eye(a.size(-1), a.device()).expand(a.shape());
     solution([a, &one, &lu, &order], false).with_gradient(&[a], |p, _, gradient| {
         let p = transposed(p);
         vec![Some(-product(&product(&p, gradient), &p))]

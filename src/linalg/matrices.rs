@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::graph::refuse;
 use crate::shape::Shape;
@@ -93,13 +92,6 @@ pub(super) fn transposed(matrix: &Tensor) -> Tensor {
 #[track_caller]
 pub(super) fn symmetric(a: &Tensor) -> Tensor {
     (a + transposed(a)) * 0.5
-}
-
-/// Ones on the diagonal: `[rows, columns]`.
-#[track_caller]
-pub(super) fn identity(rows: usize, columns: usize, device: &Device) -> Tensor {
-    let [row, column] = [Tensor::iota([rows, columns], 0, device), Tensor::iota([rows, columns], 1, device)];
-    row.eq(column).to_dtype(DType::F32)
 }
 
 /// Matrices whose largest elements are about 1, and those elements, `[count, 1, 1]`: squares of larger ones might not

@@ -8,9 +8,7 @@ use crate::custom::{Call, CustomOp, Kernel, Signature};
 use crate::dtype::{DType, Scalar};
 use crate::tensor::Tensor;
 
-use super::matrices::{
-    Matrices, block, folded, halved, identity, joined, of_panels, panel, product, scaled, transposed,
-};
+use super::matrices::{Matrices, block, folded, halved, joined, of_panels, panel, product, scaled, transposed};
 use super::system::System;
 use super::triangular::{Triangle, triangular};
 
@@ -111,7 +109,7 @@ fn factors(a: &Tensor) -> Tensor {
     let v = reflected.vectors();
     // Q = I - V S Vᵀ, of which the first columns count
     let inner = triangular(&reflected.inverse(&v), &transposed(&v.slice(-2, 0..width)), Triangle::Upper);
-    let q = identity(height, width, a.device()) - product(&v, &inner);
+    let q = Tensor::identity([height, width], a.device()) - product(&v, &inner);
     let r = reflected.all.slice(-2, 0..width).triu(0) * size;
     Tensor::cat(&[&q, &r], -2)
 }
@@ -154,7 +152,7 @@ impl Reflected {
     #[track_caller]
     fn vectors(&self) -> Tensor {
         let [_, height, width] = *self.all.shape().dims() else { unreachable!("there is a batch") };
-        let diagonal = identity(height, width, self.all.device());
+        let diagonal = Tensor::identity([height, width], self.all.device());
         self.all.tril(-1) + diagonal * self.scales.ne(0.0).to_dtype(DType::F32).unsqueeze(-2)
     }
 

@@ -115,7 +115,13 @@ impl Tensor {
     /// `[size, size]`, one on the diagonal and zero elsewhere, as f32.
     #[track_caller]
     pub fn eye(size: usize, device: &Device) -> Self {
-        let shape = Shape::from([size, size]).in_memory("eye");
+        Self::identity([size, size], device)
+    }
+
+    /// The same with other numbers of rows and columns.
+    #[track_caller]
+    pub(crate) fn identity(shape: [usize; 2], device: &Device) -> Self {
+        let shape = Shape::from(shape).in_memory("eye");
         Self::iota(&shape, 0, device).eq(Self::iota(&shape, 1, device)).to_dtype(DType::F32)
     }
 
