@@ -82,6 +82,7 @@ pub mod device;
 pub mod doctor;
 pub mod dtype;
 pub mod error;
+pub mod fft;
 mod files;
 pub mod formats;
 mod free_list;

@@ -1,14 +1,18 @@
-//! Own kernels: the application's host code, over f64 copies of its values.
+//! Own kernels: the application's host code, over its f32 values or f64 copies of them.
 
 use half::f16;
 
 use super::execute::{Env, typed};
+use super::view::Run;
 use crate::custom::{Invocation, Signature};
 use crate::dtype::{DType, Scalar};
 use crate::plan::Span;
 
 /// Computes `output` from `inputs`.
 pub(super) fn run(env: &Env<'_>, kernel: &Invocation, inputs: &[Span], output: &Span) {
+    if in_place(env, kernel, inputs, output) {
+        return;
+    }
     let read = |(span, signature): (&Span, &Signature)| {
         let mut words = vec![0; span.elements];
         let view = &env.views[span.buffer];
@@ -22,6 +26,26 @@ pub(super) fn run(env: &Env<'_>, kernel: &Invocation, inputs: &[Span], output: &
     let dtype = kernel.dtype();
     let words = words(dtype, &values);
     typed!(&env.views[output.buffer], dtype, write_run(output.offset as i64, &words));
+}
+
+/// The same where values lie, if they are f32 and the kernel has a form for that.
+fn in_place(env: &Env<'_>, kernel: &Invocation, inputs: &[Span], output: &Span) -> bool {
+    if !kernel.is_f32() || output.elements == 0 {
+        return false;
+    }
+    let there = inputs.iter().map(|span| {
+        let run = || env.views[span.buffer].run(span.offset as i64, span.elements);
+        (span.elements > 0).then(run)
+    });
+    let there: Vec<Option<Run>> = there.collect();
+    let inputs: Vec<&[f32]> = there.iter().map(floats).collect();
+    let mut value = env.views[output.buffer].run_mut(output.offset as i64, output.elements);
+    kernel.evaluate_f32(&inputs, bytemuck::cast_slice_mut(value.words_mut()))
+}
+
+/// What lies there.
+fn floats(run: &Option<Run>) -> &[f32] {
+    run.as_ref().map_or(&[], |run| bytemuck::cast_slice(run.words()))
 }
 
 /// In registers f16 is f32.

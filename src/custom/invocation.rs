@@ -48,7 +48,7 @@ impl Invocation {
     pub(crate) fn shape(&self) -> Shape {
         match &self.call.outputs[..] {
             [output] => output.shape.clone(),
-            _ => [self.parts().last().map_or(0, |part| part.end)].into(),
+            _ => [self.parts().last().map_or(0, |part| part.end.max(part.start + self.least()))].into(),
         }
     }
 
@@ -58,23 +58,43 @@ impl Invocation {
         let mut end: usize = 0;
         let part = |elements: usize| {
             let start = end.next_multiple_of(per_line);
-            end = start + elements;
-            start..end
+            end = start + elements.max(self.least());
+            start..start + elements
         };
         self.call.outputs.iter().map(|output| output.shape.numel()).map(part).collect()
     }
 
+    /// Elements that an output has room for: an empty one is bound as one, if the kernel runs.
+    fn least(&self) -> usize {
+        usize::from(self.call.outputs.iter().any(|output| output.shape.numel() > 0))
+    }
+
     /// Computes the node's value on the host; what lies between outputs is left as it is.
-    pub(crate) fn evaluate(&self, inputs: &[&[f64]], mut value: &mut [f64]) {
-        let mut outputs = Vec::new();
-        let mut start = 0;
+    pub(crate) fn evaluate(&self, inputs: &[&[f64]], value: &mut [f64]) {
+        let mut outputs = self.outputs(value);
+        outputs.iter_mut().for_each(|output| output.fill(0.0));
+        self.kernel.host(&self.call, inputs, &mut outputs);
+    }
+
+    /// The same in f32, if the kernel has such a form; else false.
+    pub(crate) fn evaluate_f32(&self, inputs: &[&[f32]], value: &mut [f32]) -> bool {
+        self.kernel.host_f32(&self.call, inputs, &mut self.outputs(value))
+    }
+
+    /// True if nothing but f32 goes in and comes out.
+    pub(crate) fn is_f32(&self) -> bool {
+        self.call.inputs.iter().chain(&self.call.outputs).all(|signature| signature.dtype == DType::F32)
+    }
+
+    /// The outputs in the node's value.
+    fn outputs<'a, T>(&self, mut value: &'a mut [T]) -> Vec<&'a mut [T]> {
+        let (mut outputs, mut start) = (Vec::new(), 0);
         for part in self.parts() {
             let (output, rest) = value[part.start - start..].split_at_mut(part.len());
-            output.fill(0.0);
             outputs.push(output);
             (value, start) = (rest, part.end);
         }
-        self.kernel.host(&self.call, inputs, &mut outputs);
+        outputs
     }
 }
 

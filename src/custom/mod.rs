@@ -87,7 +87,8 @@
 //! in a checkpoint, gated, timed and printed like any other. It has to be a function of its inputs and of `self`: a
 //! second call on the same tensors may be the first one's result.
 //!
-//! The CPU runs [`Kernel::host`], in f64, on one thread unless it starts others itself.
+//! The CPU runs [`Kernel::host`], in f64, or [`Kernel::host_f32`] where there is one, on one thread unless it starts
+//! others itself.
 
 mod interface;
 mod invocation;
@@ -175,6 +176,14 @@ pub trait Kernel<const INPUTS: usize, const OUTPUTS: usize = 1>: Eq + Hash + Sen
     /// row-major, a bool is 0 or 1; outputs are zero before and are rounded to their types after. The device is at work
     /// meanwhile: computing with its tensors here would wait for ever.
     fn host(&self, call: &Call, inputs: [&[f64]; INPUTS], outputs: [&mut [f64]; OUTPUTS]);
+
+    /// The same in f32, for a kernel of which speed on the CPU is asked: called instead of [`host`](Self::host) where all
+    /// inputs and outputs are f32, with the values as they lie in memory. Outputs hold anything before. The default
+    /// returns false, which says that there is no such form of this call; then nothing may have been written.
+    fn host_f32(&self, call: &Call, inputs: [&[f32]; INPUTS], outputs: [&mut [f32]; OUTPUTS]) -> bool {
+        let _ = (call, inputs, outputs);
+        false
+    }
 
     /// The gradients of the inputs, each of its input's shape, from those of the outputs; `None` for an input that has
     /// none. Written in tensor methods and ops of the same kind, it can be differentiated again.

@@ -25,6 +25,7 @@ pub(super) trait Definition: Send + Sync {
     fn groups(&self, call: &Call) -> [u32; 3];
     fn params(&self, call: &Call) -> Vec<Scalar>;
     fn host(&self, call: &Call, inputs: &[&[f64]], outputs: &mut Vec<&mut [f64]>);
+    fn host_f32(&self, call: &Call, inputs: &[&[f32]], outputs: &mut Vec<&mut [f32]>) -> bool;
     fn gradient(&self, inputs: &[Tensor], outputs: Vec<Tensor>, gradients: Vec<Tensor>) -> Vec<Option<Tensor>>;
     fn as_any(&self) -> &dyn Any;
     fn is(&self, other: &dyn Definition) -> bool;
@@ -57,6 +58,9 @@ impl<K: Kernel<I, O>, const I: usize, const O: usize> Definition for Erased<K, I
     }
     fn host(&self, call: &Call, inputs: &[&[f64]], outputs: &mut Vec<&mut [f64]>) {
         self.0.host(call, array(inputs.iter().copied()), array(outputs.drain(..)));
+    }
+    fn host_f32(&self, call: &Call, inputs: &[&[f32]], outputs: &mut Vec<&mut [f32]>) -> bool {
+        self.0.host_f32(call, array(inputs.iter().copied()), array(outputs.drain(..)))
     }
     fn gradient(&self, inputs: &[Tensor], outputs: Vec<Tensor>, gradients: Vec<Tensor>) -> Vec<Option<Tensor>> {
         self.0.gradient(&array(inputs.iter().cloned()), &array(outputs), &array(gradients)).into()
@@ -114,12 +118,10 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     /// parameters are not the uniform's members; or if there are outputs and no workgroups to write them.
     #[track_caller]
     pub fn call(&self, inputs: [&Tensor; INPUTS]) -> [Tensor; OUTPUTS] {
-        let signature = |input: &&Tensor| Signature { dtype: input.dtype(), shape: input.shape().clone() };
-        let invocation = self.invocation(inputs.iter().map(signature).collect());
-        let (shape, dtype, parts) = (invocation.shape(), invocation.dtype(), Parts::of(&invocation));
-        let mut value = Tensor::apply(Op::Kernel(Arc::new(invocation)), &inputs, shape, dtype);
-        if dtype.is_float() {
-            let (kernel, parts) = (Arc::clone(&self.kernel), parts.clone());
+        let kernel = Arc::clone(&self.kernel);
+        let (mut value, parts) = self.apply(inputs);
+        if value.dtype().is_float() {
+            let parts = parts.clone();
             value = value.with_gradient(&inputs, move |value, inputs, gradient| {
                 let gradients = kernel.gradient(inputs, parts.take(value), parts.take(gradient));
                 check_gradients(kernel.name(), inputs, &gradients);
@@ -127,6 +129,34 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
             });
         }
         array(parts.take(&value))
+    }
+
+    /// The results with a gradient in respect of other tensors than the inputs, from which those were computed: `rule`
+    /// has it from the gradients of the results.
+    #[track_caller]
+    pub(crate) fn call_with_gradient(
+        &self,
+        inputs: [&Tensor; INPUTS],
+        of: &[&Tensor],
+        rule: impl Fn(&[Tensor]) -> Vec<Option<Tensor>> + Send + Sync + 'static,
+    ) -> [Tensor; OUTPUTS] {
+        let (value, parts) = self.apply(inputs);
+        let outputs = parts.clone();
+        array(parts.take(&value.with_gradient(of, move |_, _, gradient| rule(&outputs.take(gradient)))))
+    }
+
+    /// The same text with other constants: `kernel` has it, too, and it is not checked again.
+    pub(crate) fn with(&self, kernel: impl Kernel<INPUTS, OUTPUTS>) -> Self {
+        Self { kernel: Arc::new(Erased(kernel)), interface: Arc::clone(&self.interface) }
+    }
+
+    /// The node, and where results lie in it.
+    #[track_caller]
+    fn apply(&self, inputs: [&Tensor; INPUTS]) -> (Tensor, Parts) {
+        let signature = |input: &&Tensor| Signature { dtype: input.dtype(), shape: input.shape().clone() };
+        let invocation = self.invocation(inputs.iter().map(signature).collect());
+        let (shape, dtype, parts) = (invocation.shape(), invocation.dtype(), Parts::of(&invocation));
+        (Tensor::apply(Op::Kernel(Arc::new(invocation)), &inputs, shape, dtype), parts)
     }
 
     #[track_caller]

@@ -126,7 +126,7 @@ pub(super) const fn halved(size: usize, block: usize) -> usize {
 }
 
 /// So many workgroups.
-pub(super) fn folded(groups: usize) -> [u32; 3] {
+pub(crate) fn folded(groups: usize) -> [u32; 3] {
     let across = groups.min(GROUPS);
     [across as u32, groups.div_ceil(across.max(1)) as u32, 1]
 }

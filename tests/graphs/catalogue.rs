@@ -105,16 +105,18 @@ fn every_public_op_has_a_row() {
 }
 
 #[test]
-fn every_function_of_linear_algebra_has_a_row() {
+fn every_function_of_linear_algebra_and_of_transforms_has_a_row() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let functions = text_below(&root.join("src/linalg"));
-    let functions: BTreeSet<&str> = functions.split("\npub fn ").skip(1).map(word).collect();
-    assert!(functions.len() > 15 && functions.contains("svd"), "{functions:?}");
-    for rows in ["tests/graphs/rows", "src/doctor/rows", "tests/suite/torch_ops"] {
-        let rows = text_below(&root.join(rows));
-        let called: BTreeSet<&str> = rows.split("linalg::").skip(1).map(word).collect();
-        let missing: Vec<_> = functions.difference(&called).collect();
-        assert!(missing.is_empty(), "no row calls {missing:?}");
+    for (module, known) in [("linalg", "svd"), ("fft", "irfftn")] {
+        let functions = text_below(&root.join("src").join(module));
+        let functions: BTreeSet<&str> = functions.split("\npub fn ").skip(1).map(word).collect();
+        assert!(functions.len() > 15 && functions.contains(known), "{functions:?}");
+        for rows in ["tests/graphs/rows", "src/doctor/rows", "tests/suite/torch_ops"] {
+            let rows = text_below(&root.join(rows));
+            let called: BTreeSet<&str> = rows.split(&format!("{module}::")).skip(1).map(word).collect();
+            let missing: Vec<_> = functions.difference(&called).collect();
+            assert!(missing.is_empty(), "no row calls {module}'s {missing:?}");
+        }
     }
 }
 

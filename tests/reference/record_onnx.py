@@ -225,6 +225,25 @@ def contract():
     op("conv_transpose_groups", "ConvTranspose", [rand(1, 4, 5), rand(4, 3, 3)], constants=[1], group=2)
 
 
+def spectral():
+    real, pairs = rand(2, 6, 1), rand(2, 6, 2)
+    op("DFT", "DFT", [real], onesided=1)
+    op("dft_whole", "DFT", [real])
+    op("dft_longer", "DFT", [pairs, ints(8).reshape(())], constants=[1], opset=17, axis=1)
+    op("dft_complex_half", "DFT", [pairs], opset=17, onesided=1)
+    op("dft_inverse", "DFT", [pairs], opset=20, inverse=1)
+    op("dft_back", "DFT", [rand(2, 4, 2)], opset=20, inverse=1, onesided=1)
+    op("dft_axis", "DFT", [rand(4, 5, 3, 2), ints(4).reshape(()), ints(0).reshape(())], constants=[1, 2], opset=20)
+    op("STFT", "STFT", [rand(2, 20, 1), ints(3).reshape(()), rand(8)], constants=[1])
+    op("stft_no_window", "STFT", [rand(1, 15, 1), ints(5).reshape(()), None, ints(6).reshape(())], constants=[1, 3])
+    op("stft_complex", "STFT", [rand(1, 12, 2), ints(4).reshape(()), rand(5)], constants=[1], onesided=0)
+    for name in "Hann Hamming Blackman".split():
+        op(f"{name}Window", f"{name}Window", [ints(9).reshape(())], constants=[0])
+        op(f"{name}Window_symmetric", f"{name}Window", [ints(9).reshape(())], constants=[0], periodic=0)
+    scalars = [np.array(number, np.float32) for number in (0.0, 4000.0)]
+    op("MelWeightMatrix", "MelWeightMatrix", [*(ints(n).reshape(()) for n in (8, 64, 8000)), *scalars], constants=[0, 1, 2, 3, 4])
+
+
 def pool():
     x = rand(1, 2, 7, 6)
     for mode, more in {"floor": {}, "ceil": {"ceil_mode": 1}}.items():
@@ -524,7 +543,7 @@ def requantized():
     contrib("DynamicQuantizeMatMul", "DynamicQuantizeMatMul", [rand(3, 4), w.T.copy(), other, np.int8(3), rand(5)], constants=range(1, 5), like=np.float32)
 
 
-for part in (elementwise, movement, index, reduce, contract, pool, norm, resize, recurrent, quantized, attention, graphs, modules, found_by_review, detection, losses, requantized):
+for part in (elementwise, movement, index, reduce, contract, pool, norm, resize, recurrent, quantized, attention, graphs, modules, found_by_review, detection, losses, requantized, spectral):
     part()
 path = pathlib.Path(__file__).with_name("onnx_cases.safetensors")
 save_file(tensors, path)

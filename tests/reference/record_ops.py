@@ -8,6 +8,7 @@ recorded value is the true one to float32's rounding. The gradient is that of th
 """
 
 import json
+import math
 import pathlib
 import struct
 
@@ -364,6 +365,54 @@ row("linalg.svdvals", L.svdvals, [rand(5, 3)], [rand(2, 3, 4)])
 row("linalg.pinv", L.pinv, [rand(5, 3)], [rand(2, 3, 5)], [rand(4, 2) @ rand(2, 3)])
 row("linalg.cond", L.cond, [rand(5, 3)], [rand(2, 4, 3)])
 row("linalg.matrix_rank", L.matrix_rank, [rand(5, 3)], [torch.ones(2, 4, 3)])
+
+
+# Fourier transforms; complex values are recorded as pairs
+def paired(results):
+    results = results if isinstance(results, (tuple, list)) else [results]
+    return [torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in results]
+
+
+def transform(name, call, *cases):
+    """Of complex numbers, whose parts are two inputs."""
+    row(name, lambda re, im: paired(call(torch.complex(re, im))), *[[rand(*shape), rand(*shape)] for shape in cases])
+
+
+def mel_filters(n, bands, rate):
+    """The triangles as torchaudio's `melscale_fbanks` defines them."""
+    mel = torch.linspace(0, 2595 * math.log10(1 + rate / 1400), bands + 2)
+    edges = 700 * (10 ** (mel / 2595) - 1)
+    apart = edges[None] - torch.linspace(0, rate / 2, n // 2 + 1)[:, None]
+    between = edges.diff()
+    return torch.minimum(apart[:, 2:] / between[1:], -apart[:, :-2] / between[:-1]).clamp(min=0)
+
+
+T = torch.fft
+for name in "fft ifft".split():
+    transform(f"fft.{name}", lambda z, f=getattr(T, name): [f(z), f(z, 5, 0), f(z, 9, 1)], (3, 8), (4, 7, 2), (2, 37))
+transform("fft.irfft", lambda z: [T.irfft(z), T.irfft(z, 7, 0), T.irfft(z, 4, 1)], (4, 5), (3, 4, 2))
+transform("fft.fft2", lambda z: [T.fft2(z), T.ifft2(z), T.irfft2(z)], (2, 3, 4))
+transform("fft.fftn", lambda z: [T.fftn(z, dim=(0, 2)), T.ifftn(z), T.irfftn(z, s=(2, 7), dim=(0, 2))], (2, 3, 4))
+row("fft.rfft", lambda x: paired([T.rfft(x), T.rfft(x, 5, 0), T.rfft(x, 9, 1)]), [rand(3, 8)], [rand(4, 7, 2)], [rand(2, 37)])
+row("fft.rfftn", lambda x: paired([T.rfft2(x), T.rfftn(x, dim=(2, 0))]), [rand(2, 3, 4)])
+row("fft.fftshift", lambda x: [T.fftshift(x), T.ifftshift(x, 1)], [rand(4, 5)])
+row("fft.fftfreq", lambda x: [x * T.fftfreq(5, 0.1), x[0] * T.rfftfreq(9, 2.0)], [rand(2, 5)])
+row("stft", lambda x: paired(torch.stft(x, 8, 3, window=torch.hann_window(8), return_complex=True)), [rand(2, 20)], [rand(11)])
+row("stft_uncentered", lambda x: paired(torch.stft(x, 9, 2, 6, torch.hamming_window(6, False), False, return_complex=True)), [rand(2, 20)])
+transform("istft", lambda z: torch.istft(z, 8, 3, window=torch.hann_window(8), length=17), (2, 5, 7))
+for name in "hann hamming blackman bartlett".split():
+    row(f"{name}_window", lambda x, f=getattr(torch, f"{name}_window"): [f(8) * x, f(8, periodic=False) * x, f(1)], [rand(8)])
+row("mel_filters", lambda x: x @ mel_filters(16, 4, 1000.0), [rand(3, 9)])
+row("complex", lambda a, b, c, d: paired([
+    torch.complex(a, b) * torch.complex(c, d),
+    torch.complex(a, b) / torch.complex(c, d),
+    torch.complex(a, b).exp() + torch.complex(c, d).conj() - a,
+    torch.complex(a, b).abs(),
+    torch.complex(a, b).angle(),
+    torch.polar(a.abs(), b),
+    torch.complex(a, b) @ torch.complex(c, d).mT,
+]), [rand(3, 2, low=0.5), rand(3, 2), rand(3, 2), rand(3, 2, low=0.5)])
+row("complex_abs", lambda a, b: torch.complex(a, b).abs(), [special(0.0, 3.0, 0.0, -1e-3), special(0.0, 4.0, -2.0, 0.0)])
 
 
 def record():

@@ -20,6 +20,7 @@ mod early_stopping;
 mod edges;
 mod exported;
 mod faults;
+mod fft;
 mod followed;
 mod gate;
 mod interop;

@@ -259,7 +259,7 @@ macro_rules! families {
         }
     };
 }
-families!(activations composed elementwise functions indexing linalg linear movement pictures reductions sorting windows);
+families!(activations composed elementwise fft functions indexing linalg linear movement pictures reductions sorting windows);
 
 #[test]
 fn wrong_inputs_panic_at_the_callers_line() {

@@ -40,8 +40,8 @@ fn families_are_valid_with_their_default_slots() {
 }
 
 #[test]
-fn kernels_of_linear_algebra_are_valid_and_need_no_feature() {
-    for path in files("linalg") {
+fn own_kernels_are_valid_and_need_no_feature() {
+    for path in ["linalg", "fft"].into_iter().flat_map(files) {
         let text = std::fs::read_to_string(&path).expect("readable");
         let module = naga::front::wgsl::parse_str(&text).unwrap_or_else(|e| panic!("{}", e.emit_to_string(&text)));
         let valid = Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module);

@@ -2,7 +2,7 @@
 //! over, merged runs, segments that are cut; and values for which differences would be none. The families' own are
 //! small, as tests take differences for every element of theirs.
 
-use crate::{DType, linalg};
+use crate::{DType, fft, linalg};
 
 use super::linalg::{definite, regular};
 use super::{Row, row};
@@ -25,6 +25,9 @@ pub(super) fn rows() -> Vec<Row> {
         row("eigvalsh_of_blocks", |x| (linalg::eigvalsh(&(&x[0] + x[0].t())) * 0.1).exp().sum()).on([&[70, 70]]),
         row("lstsq_of_blocks", |x| linalg::lstsq(&x[0], &x[1])).on([&[200, 70], &[200]]).loose(64.0),
         row("svdvals_of_blocks", |x| (linalg::svdvals(&x[0]) * 0.1).exp().sum()).on([&[90, 66]]),
+        row("rfft_of_passes", |x| fft::rfft(&x[0], None, 1).to_pairs()).on([&[2, 4096]]),
+        row("rfft_of_strided_passes", |x| fft::rfft(&x[0], None, 0).to_pairs()).on([&[600, 3]]),
+        row("rfft_of_a_prime", |x| fft::rfft(&x[0], None, 1).to_pairs()).on([&[2, 1511]]).loose(64.0),
         row("sum_of_many_integers", |x| x[0].sum()).typed(DType::I32, -9.0, 9.0, [&[70_001]]),
     ]
 }

@@ -6,6 +6,7 @@
 mod activations;
 mod composed;
 mod elementwise;
+mod fft;
 mod functions;
 mod indexing;
 mod large;
@@ -149,10 +150,11 @@ fn reduction(name: &'static str, call: fn(&[Tensor]) -> Tensor) -> Row {
 pub type Family = fn() -> Vec<Row>;
 
 /// Every family with its rows.
-pub const FAMILIES: [(&str, Family); 12] = [
+pub const FAMILIES: [(&str, Family); 13] = [
     ("activations", activations::rows),
     ("composed", composed::rows),
     ("elementwise", elementwise::rows),
+    ("fft", fft::rows),
     ("functions", functions::rows),
     ("indexing", indexing::rows),
     ("linalg", linalg::rows),

@@ -2,6 +2,7 @@
 
 mod classes;
 mod elementwise;
+mod fft;
 mod indexing;
 mod integers;
 mod layers;
@@ -109,6 +110,7 @@ pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let families = [
         classes::rows,
         elementwise::rows,
+        fft::rows,
         indexing::rows,
         integers::rows,
         layers::rows,

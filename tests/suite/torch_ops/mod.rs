@@ -3,6 +3,7 @@
 //! `tests/reference/record_ops.py` recorded it; PyTorch is not needed here.
 
 mod elementwise;
+mod fft;
 mod layers;
 mod linalg;
 mod linear;
@@ -165,7 +166,7 @@ macro_rules! families {
         }
     };
 }
-families!(elementwise, layers, linalg, linear, movement, reductions, windows);
+families!(elementwise, fft, layers, linalg, linear, movement, reductions, windows);
 
 #[test]
 fn everything_recorded_is_replayed() {

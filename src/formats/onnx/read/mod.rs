@@ -28,6 +28,7 @@ mod requantized;
 mod resample;
 mod resize;
 mod slice;
+mod spectral;
 mod stored;
 mod table;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::call::{Call, Outputs};
 use super::{
     activation, attention, contract, conv, detection, elementwise, generate, index, loss, movement, norm, pool,
-    quantized, recurrent, reduce, requantized, resize, slice,
+    quantized, recurrent, reduce, requantized, resize, slice, spectral,
 };
 
 /// Of ONNX itself.
@@ -37,7 +37,7 @@ pub(super) const fn microsoft(name: &'static str, function: fn(&Call<'_>) -> Out
 
 static CONTROL: [Operator; 1] = [Operator { name: "If", domain: ONNX, since: 1, function: Function::If }];
 
-static FAMILIES: [&[Operator]; 19] = [
+static FAMILIES: [&[Operator]; 20] = [
     &CONTROL,
     elementwise::OPERATORS,
     activation::OPERATORS,
@@ -57,6 +57,7 @@ static FAMILIES: [&[Operator]; 19] = [
     requantized::OPERATORS,
     loss::OPERATORS,
     detection::OPERATORS,
+    spectral::OPERATORS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Operator> {

@@ -44,13 +44,13 @@ pub(super) fn of_output(node: &NodeProto, output: usize, inputs: &[Option<Elemen
         ("Split", _) => input(0),
         (
             "Abs" | "Add" | "BitShift" | "BitwiseAnd" | "BitwiseNot" | "BitwiseOr" | "BitwiseXor" | "CenterCropPad"
-            | "Clip" | "Compress" | "Concat" | "CumProd" | "CumSum" | "DepthToSpace" | "Det" | "Div" | "Dropout"
-            | "Einsum" | "Expand" | "Flatten" | "Gather" | "GatherElements" | "GatherND" | "Gemm" | "Identity"
-            | "MatMul" | "Max" | "MaxPool" | "Min" | "Mod" | "Mul" | "Neg" | "PRelu" | "Pad" | "Pow" | "Range"
-            | "ReduceL1" | "ReduceMax" | "ReduceMean" | "ReduceMin" | "ReduceProd" | "ReduceSum" | "ReduceSumSquare"
-            | "Relu" | "Reshape" | "Resize" | "ReverseSequence" | "Scatter" | "ScatterElements" | "ScatterND" | "Sign"
-            | "Slice" | "SpaceToDepth" | "Squeeze" | "Sub" | "Sum" | "Tile" | "TopK" | "Transpose" | "Trilu" | "Unique"
-            | "Unsqueeze" | "Upsample",
+            | "Clip" | "Compress" | "Concat" | "CumProd" | "CumSum" | "DFT" | "DepthToSpace" | "Det" | "Div"
+            | "Dropout" | "Einsum" | "Expand" | "Flatten" | "Gather" | "GatherElements" | "GatherND" | "Gemm"
+            | "Identity" | "MatMul" | "Max" | "MaxPool" | "Min" | "Mod" | "Mul" | "Neg" | "PRelu" | "Pad" | "Pow"
+            | "Range" | "ReduceL1" | "ReduceMax" | "ReduceMean" | "ReduceMin" | "ReduceProd" | "ReduceSum"
+            | "ReduceSumSquare" | "Relu" | "Reshape" | "Resize" | "ReverseSequence" | "STFT" | "Scatter"
+            | "ScatterElements" | "ScatterND" | "Sign" | "Slice" | "SpaceToDepth" | "Squeeze" | "Sub" | "Sum" | "Tile"
+            | "TopK" | "Transpose" | "Trilu" | "Unique" | "Unsqueeze" | "Upsample",
             0,
         ) => input(0),
         _ => None,
