@@ -27,7 +27,7 @@ const VISCOSITY: f32 = 0.05;
 const MODES: usize = 16;
 const WIDTH: usize = 32;
 const BATCH: usize = 32;
-const STEPS: usize = 1_500;
+const STEPS: u64 = 1_500;
 
 /// Smooth waves around a circle, `[count, FINE]`: few frequencies, the lower the stronger.
 fn waves(count: usize, device: &Device) -> Tensor {
@@ -134,7 +134,7 @@ fn error(got: &Tensor, expected: &Tensor) -> Tensor {
     ((got - expected).square().sum_dim(-1) / expected.square().sum_dim(-1)).sqrt().mean()
 }
 
-/// Every so manieth point.
+/// Every so many-th point.
 fn sampled(waves: &Tensor, points: usize) -> Tensor {
     waves.slice_step(-1, .., (FINE / points) as isize)
 }
@@ -151,7 +151,7 @@ fn main() -> Result<()> {
     println!("solved for {} waves in {:.1} s", LEARNED + TRIED, start.elapsed().as_secs_f64());
 
     let operator = Arc::new(Operator::new(&device)?);
-    println!("{} numbers to learn", brasa::nn::parameter_count(&*operator));
+    println!("{} numbers to learn", nn::parameter_count(&*operator));
     let optimizer = Arc::new(Adam::new(&operator.parameters(), AdamOptions::default())?);
     let (learner, updater) = (Arc::clone(&operator), Arc::clone(&optimizer));
     let mut learn = Step::new(&device, move |data| {
@@ -179,7 +179,7 @@ fn main() -> Result<()> {
     println!("waves that it has not seen, as they are and as they will be:");
     for points in [COARSE, 128, FINE] {
         let [now, later] = [&now, &later].map(|waves| sampled(&waves.slice(0, LEARNED..), points));
-        let found = runtime::no_grad(|| operator.forward(&now));
+        let found = no_grad(|| operator.forward(&now));
         let [still, off] = [error(&now, &later), error(&found, &later)].map(|error| error.item::<f32>());
         println!("{points:3} points: {:.1} % apart, found but for {:.2} %", 100.0 * still?, 100.0 * off?);
     }

@@ -1,22 +1,27 @@
 //! The same on the processor, by a library: whole lines of any length.
 
+use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftNum, FftPlanner};
+use smallvec::SmallVec;
 
 use super::pass::Pass;
 
-/// Points that a task transforms at least.
+/// Points that a task transforms, at least.
 const AT_ONCE: usize = 1 << 13;
 
 /// Adjacent lines, or points of them, of a task: they share what is fetched from memory.
 const ADJACENT: usize = 16;
 
 /// Points that are kept between the transforms of strided lines and their places.
-const KEPT: usize = 1 << 21;
+const KEPT: usize = 1 << 18;
+
+/// Elements between lines of a power of two points, which would else share a few lines of a cache.
+const GAP: usize = 8;
 
 /// A type that is transformed in.
 pub(super) trait Real: FftNum {
@@ -70,107 +75,124 @@ impl<T: Real> Plan<T> {
     }
 }
 
-/// What a thread transforms lines with.
+impl Pass {
+    /// From one line to the next where points are brought together.
+    fn staged(&self) -> usize {
+        self.read.div_ceil(self.inner) + GAP
+    }
+}
+
+/// What a thread transforms lines with, some at a time.
 struct Worker<'a, T: FftNum> {
     pass: &'a Pass,
     plan: &'a Plan<T>,
     input: [&'a [T]; 2],
+    /// Real and imaginary parts of lines whose points lie apart, as they are read.
+    staged: [Vec<T>; 2],
+    /// A line of real points, or the results of all lines where those are real.
     real: Vec<T>,
+    /// Points of all lines, and their results.
     points: Vec<Complex<T>>,
     scratch: Vec<Complex<T>>,
 }
 
 impl<'a, T: Real> Worker<'a, T> {
-    fn new(pass: &'a Pass, plan: &'a Plan<T>, input: [&'a [T]; 2]) -> Self {
-        let zero = Complex::new(T::zero(), T::zero());
+    fn new(pass: &'a Pass, plan: &'a Plan<T>, input: [&'a [T]; 2], lines: usize) -> Self {
         let (real, points, scratch) = match plan {
-            Plan::ToHalf(plan) => (pass.n, plan.complex_len(), plan.get_scratch_len()),
-            Plan::FromHalf(plan) => (pass.n, plan.complex_len(), plan.get_scratch_len()),
-            Plan::Whole(plan) => (0, pass.n, plan.get_inplace_scratch_len()),
+            Plan::ToHalf(plan) => (pass.n, lines * plan.complex_len(), plan.get_scratch_len()),
+            Plan::FromHalf(plan) => (lines * pass.n, plan.complex_len(), plan.get_scratch_len()),
+            Plan::Whole(plan) => (0, lines * pass.n, plan.get_inplace_scratch_len()),
         };
-        Self {
-            pass,
-            plan,
-            input,
-            real: vec![T::zero(); real],
-            points: vec![zero; points],
-            scratch: vec![zero; scratch],
-        }
+        let zeros = |count| vec![Complex::new(T::zero(), T::zero()); count];
+        let staged = if pass.inner > 1 { lines * pass.staged() } else { 0 };
+        let staged = [staged, if pass.flags.real { 0 } else { staged }].map(|count| vec![T::zero(); count]);
+        Self { pass, plan, input, staged, real: vec![T::zero(); real], points: zeros(points), scratch: zeros(scratch) }
     }
 
-    /// Transforms a line and hands its results to `write`, one after the other.
-    fn transform(&mut self, line: usize, mut write: impl FnMut(usize, Complex<T>)) {
-        let Pass { n, flags, .. } = *self.pass;
+    /// Transforms lines, into `real` or into `points`: without the scale, and into conjugates where the transform is
+    /// inverse.
+    fn transform(&mut self, lines: Range<usize>) {
+        let n = self.pass.n;
+        if self.pass.inner > 1 {
+            self.stage(lines.clone());
+        }
         match self.plan {
             Plan::ToHalf(plan) => {
-                self.read_real(line);
-                plan.process_with_scratch(&mut self.real, &mut self.points, &mut self.scratch)
-                    .expect("planned lengths");
+                for (number, line) in lines.enumerate() {
+                    let there = line_of(self.pass, self.input[0], &self.staged[0], number, line);
+                    let (real, rest) = self.real.split_at_mut(there.len());
+                    real.copy_from_slice(there);
+                    rest.fill(T::zero());
+                    let points = &mut self.points[number * plan.complex_len()..][..plan.complex_len()];
+                    plan.process_with_scratch(&mut self.real, points, &mut self.scratch).expect("planned lengths");
+                }
             }
             Plan::FromHalf(plan) => {
-                self.read_complex(line);
                 // the plan is for all points; of those that are zeros half of each pair is missing
-                let weight = if flags.mirrored { T::one() } else { T::of(0.5) };
-                for point in &mut self.points {
-                    *point = point.conj() * weight;
-                }
+                let weight = if self.pass.flags.mirrored { T::one() } else { T::of(0.5) };
                 let middle = n.is_multiple_of(2).then_some(n / 2);
-                for end in std::iter::once(0).chain(middle) {
-                    self.points[end] = Complex::new(self.points[end].re / weight, T::zero());
+                for (number, line) in lines.enumerate() {
+                    self.read(0, number, line);
+                    // it is of an inverse transform
+                    self.points.iter_mut().for_each(|point| *point = point.conj() * weight);
+                    for end in std::iter::once(0).chain(middle) {
+                        self.points[end] = Complex::new(self.points[end].re / weight, T::zero());
+                    }
+                    let real = &mut self.real[number * n..][..n];
+                    plan.process_with_scratch(&mut self.points, real, &mut self.scratch).expect("planned lengths");
                 }
-                plan.process_with_scratch(&mut self.points, &mut self.real, &mut self.scratch)
-                    .expect("planned lengths");
-                let scale = T::of(self.pass.scale().into());
-                for (number, &value) in self.real.iter().enumerate() {
-                    write(number, Complex::new(value * scale, T::zero()));
-                }
-                return;
             }
             Plan::Whole(plan) => {
-                if flags.mirrored {
-                    (0..n).for_each(|point| self.points[point] = self.mirrored(point, line));
-                } else {
-                    self.read_complex(line);
+                for (number, line) in lines.clone().enumerate() {
+                    self.read(number * n, number, line);
                 }
-                plan.process_with_scratch(&mut self.points, &mut self.scratch);
+                plan.process_with_scratch(&mut self.points[..lines.len() * n], &mut self.scratch);
+                if self.pass.flags.twisted {
+                    for (number, line) in lines.enumerate() {
+                        self.twist(number * n, line);
+                    }
+                }
             }
-        }
-        let scale = T::of(self.pass.scale().into());
-        let twist = line % self.pass.inner / self.pass.split;
-        for (number, &value) in self.points.iter().enumerate() {
-            let mut result = value * scale;
-            if flags.twisted {
-                let turn = -std::f64::consts::TAU * (number * twist) as f64 / self.pass.whole as f64;
-                result = result * Complex::new(T::of(turn.cos()), T::of(turn.sin()));
-            }
-            write(number, if flags.inverse { result.conj() } else { result });
         }
     }
 
-    /// The parts of a line's points, as many as there are.
-    fn parts(&self, part: usize, line: usize) -> impl Iterator<Item = T> {
+    /// Reads lines that lie beside each other, row by row.
+    fn stage(&mut self, lines: Range<usize>) {
         let Pass { inner, read, .. } = *self.pass;
-        let there = &self.input[part][line / inner * read..][..read];
-        there.iter().skip(line % inner).step_by(inner).copied()
-    }
-
-    fn read_real(&mut self, line: usize) {
-        let mut real = std::mem::take(&mut self.real);
-        real.fill(T::zero());
-        real.iter_mut().zip(self.parts(0, line)).for_each(|(to, from)| *to = from);
-        self.real = real;
-    }
-
-    /// Points, or their conjugates where the transform is inverse.
-    fn read_complex(&mut self, line: usize) {
-        let mut points = std::mem::take(&mut self.points);
-        points.fill(Complex::new(T::zero(), T::zero()));
-        points.iter_mut().zip(self.parts(0, line)).for_each(|(to, from)| to.re = from);
-        if !self.pass.flags.real {
-            let sign = if self.pass.flags.inverse { -T::one() } else { T::one() };
-            points.iter_mut().zip(self.parts(1, line)).for_each(|(to, from)| to.im = from * sign);
+        let stride = self.pass.staged();
+        for (staged, input) in self.staged.iter_mut().zip(self.input).filter(|(staged, _)| !staged.is_empty()) {
+            let mut line = lines.start;
+            while line < lines.end {
+                let index = line % inner;
+                let count = (inner - index).min(lines.end - line);
+                let to = &mut staged[(line - lines.start) * stride..];
+                for (point, row) in input[line / inner * read..][..read].chunks(inner).enumerate() {
+                    for (number, &value) in row.iter().skip(index).take(count).enumerate() {
+                        to[number * stride + point] = value;
+                    }
+                }
+                line += count;
+            }
         }
-        self.points = points;
+    }
+
+    /// Brings the points of a line, or their conjugates where the transform is inverse, to `start`.
+    fn read(&mut self, start: usize, number: usize, line: usize) {
+        let (n, flags) = (self.pass.n, self.pass.flags);
+        if flags.mirrored && matches!(self.plan, Plan::Whole(_)) {
+            (0..n).for_each(|point| self.points[start + point] = self.mirrored(point, line));
+            return;
+        }
+        let [re, im] = [0, 1].map(|part| line_of(self.pass, self.input[part], &self.staged[part], number, line));
+        let end = self.points.len().min(start + n);
+        let (points, rest) = self.points[start..end].split_at_mut(re.len());
+        rest.fill(Complex::new(T::zero(), T::zero()));
+        let both = points.iter_mut().zip(re).zip(im);
+        match (flags.real, flags.inverse) {
+            (true, _) => points.iter_mut().zip(re).for_each(|(to, &re)| *to = Complex::new(re, T::zero())),
+            (false, true) => both.for_each(|((to, &re), &im)| *to = Complex::new(re, -im)),
+            (false, false) => both.for_each(|((to, &re), &im)| *to = Complex::new(re, im)),
+        }
     }
 
     /// A point of the first of several passes, of which the conjugate may be what there is.
@@ -188,6 +210,26 @@ impl<'a, T: Real> Worker<'a, T> {
         let im = if end { T::zero() } else { self.input[1][at] };
         Complex::new(self.input[0][at], if conjugate == flags.inverse { im } else { -im })
     }
+
+    /// Multiplies by the roots between two passes.
+    fn twist(&mut self, start: usize, line: usize) {
+        let Pass { n, inner, split, whole, .. } = *self.pass;
+        let twist = line % inner / split;
+        for (number, point) in self.points[start..][..n].iter_mut().enumerate() {
+            let turn = -std::f64::consts::TAU * (number * twist) as f64 / whole as f64;
+            *point = *point * Complex::new(T::of(turn.cos()), T::of(turn.sin()));
+        }
+    }
+}
+
+/// The real or the imaginary parts of what there is of a line's points, where they follow each other.
+fn line_of<'a, T>(pass: &Pass, input: &'a [T], staged: &'a [T], number: usize, line: usize) -> &'a [T] {
+    let Pass { n, inner, read, .. } = *pass;
+    if inner == 1 {
+        return &input[line * read..][..read.min(n)];
+    }
+    let count = (read - (line % inner).min(read)).div_ceil(inner);
+    staged.get(number * pass.staged()..).map_or(&[], |staged| &staged[..count])
 }
 
 pub(super) fn run<T: Real>(pass: &Pass, input: [&[T]; 2], output: [&mut [T]; 2]) {
@@ -195,87 +237,113 @@ pub(super) fn run<T: Real>(pass: &Pass, input: [&[T]; 2], output: [&mut [T]; 2])
         return;
     }
     let plan = Plan::of(pass);
-    let worker = || Worker::new(pass, &plan, input);
     if pass.inner == 1 && pass.first * pass.second == 1 {
-        in_order(pass, worker, output);
+        in_order(pass, &plan, input, output);
     } else {
-        apart(pass, plan.results(pass), worker, output);
+        apart(pass, &plan, input, output);
     }
 }
 
+/// What results are multiplied by: real and imaginary parts.
+fn scales<T: Real>(pass: &Pass) -> [T; 2] {
+    let scale = T::of(pass.scale().into());
+    [scale, if pass.flags.inverse { -scale } else { scale }]
+}
+
 /// Lines whose points follow each other, and those of their results.
-fn in_order<'a, T: Real>(pass: &Pass, worker: impl Fn() -> Worker<'a, T> + Sync + Send, [re, im]: [&mut [T]; 2]) {
+fn in_order<T: Real>(pass: &Pass, plan: &Plan<T>, input: [&[T]; 2], [re, im]: [&mut [T]; 2]) {
     let Pass { n, written, .. } = *pass;
-    let lines = AT_ONCE.div_ceil(n);
-    let re = re.par_chunks_mut(lines * written).enumerate();
-    let transform = |worker: &mut Worker<'a, T>, (number, re): (usize, &mut [T]), im: Option<&mut [T]>| {
-        let mut im = im;
-        for (line, re) in re.chunks_mut(written).enumerate() {
-            let mut im = im.as_mut().map(|im| &mut im[line * written..][..written]);
-            worker.transform(number * lines + line, |point, value| {
-                if point < written {
-                    re[point] = value.re;
-                    if let Some(im) = &mut im {
-                        im[point] = value.im;
-                    }
-                }
-            });
+    let (at_once, results) = (AT_ONCE.div_ceil(n), plan.results(pass));
+    let [scale, im_scale] = scales::<T>(pass);
+    let transform = |worker: &mut Worker<'_, T>, number: usize, re: &mut [T], im: &mut [T]| {
+        let count = re.len() / written;
+        worker.transform(number * at_once..number * at_once + count);
+        if let Plan::FromHalf(_) = plan {
+            for (re, real) in re.chunks_mut(written).zip(worker.real.chunks(n)) {
+                re.iter_mut().zip(real).for_each(|(re, &real)| *re = real * scale);
+            }
+            return;
+        }
+        for (re, points) in re.chunks_mut(written).zip(worker.points.chunks(results)) {
+            re.iter_mut().zip(points).for_each(|(re, point)| *re = point.re * scale);
+        }
+        for (im, points) in im.chunks_mut(written).zip(worker.points.chunks(results)) {
+            im.iter_mut().zip(points).for_each(|(im, point)| *im = point.im * im_scale);
         }
     };
+    let worker = || Worker::new(pass, plan, input, at_once);
+    let re = re.par_chunks_mut(at_once * written).enumerate();
     if pass.flags.to_real {
-        re.for_each_init(worker, |worker, re| transform(worker, re, None));
+        re.for_each_init(worker, |worker, (number, re)| transform(worker, number, re, &mut []));
     } else {
-        let both = re.zip(im.par_chunks_mut(lines * written));
-        both.for_each_init(worker, |worker, (re, im)| transform(worker, re, Some(im)));
+        let both = re.zip(im.par_chunks_mut(at_once * written));
+        both.for_each_init(worker, |worker, ((number, re), im)| transform(worker, number, re, im));
     }
 }
 
 /// Lines whose points, or results, lie apart: they are kept as lines, and then brought to their places.
-fn apart<'a, T: Real>(
-    pass: &Pass,
-    results: usize,
-    worker: impl Fn() -> Worker<'a, T> + Sync + Send,
-    [mut re, mut im]: [&mut [T]; 2],
-) {
+fn apart<T: Real>(pass: &Pass, plan: &Plan<T>, input: [&[T]; 2], [mut re, mut im]: [&mut [T]; 2]) {
     let Pass { inner, written, first, second, flags, .. } = *pass;
+    let results = plan.results(pass);
+    let stride = results + GAP;
     // lines with whose results rows of the output, `[written, inner]`, are complete
     let lines = first * second * inner;
-    let at_once = (KEPT / (lines * results)).max(1) * lines;
-    let mut kept = vec![Complex::new(T::zero(), T::zero()); at_once.min(pass.lines()) * results];
+    let at_once = (KEPT / (lines * stride)).max(1) * lines;
+    let [scale, im_scale] = scales::<T>(pass);
+    let mut kept = vec![Complex::new(T::zero(), T::zero()); at_once.min(pass.lines()) * stride];
     for start in (0..pass.lines()).step_by(at_once) {
         let count = at_once.min(pass.lines() - start);
-        let kept = &mut kept[..count * results];
-        kept.par_chunks_mut(ADJACENT * results).enumerate().for_each_init(&worker, |worker, (group, kept)| {
-            for (line, kept) in kept.chunks_mut(results).enumerate() {
-                worker.transform(start + group * ADJACENT + line, |number, value| kept[number] = value);
+        let kept = &mut kept[..count * stride];
+        let worker = || Worker::new(pass, plan, input, ADJACENT);
+        kept.par_chunks_mut(ADJACENT * stride).enumerate().for_each_init(worker, |worker, (group, kept)| {
+            let line = start + group * ADJACENT;
+            worker.transform(line..line + kept.len() / stride);
+            for (number, kept) in kept.chunks_mut(stride).enumerate() {
+                if let Plan::FromHalf(_) = plan {
+                    kept.iter_mut().zip(&worker.real[number * pass.n..]).for_each(|(kept, &real)| kept.re = real);
+                } else {
+                    kept[..results].copy_from_slice(&worker.points[number * results..][..results]);
+                }
             }
         });
-        let elements = count / lines * written * inner;
-        let (re_here, re_rest) = re.split_at_mut(elements);
-        let result = |row: usize, index: usize| {
+        // where a row's results are, and those of adjacent rows beside them
+        let place = |row: usize| {
             let (block, number) = (row / written, row % written);
             let (a, rest) = (number % first, number / first);
-            let line = ((block * first + a) * second + rest % second) * inner + index;
-            kept[line * results + rest / second]
+            ((block * first + a) * second + rest % second) * inner * stride + rest / second
         };
-        place(inner, re_here, &|row, index| result(row, index).re);
-        re = re_rest;
-        if !flags.to_real {
-            let (im_here, im_rest) = im.split_at_mut(elements);
-            place(inner, im_here, &|row, index| result(row, index).im);
-            im = im_rest;
+        let elements = count / lines * written * inner;
+        let (re_here, im_here);
+        (re_here, re) = re.split_at_mut(elements);
+        let rows = |group: usize, count: usize| (0..count).map(move |row| group * ADJACENT + row);
+        let re_groups = re_here.par_chunks_mut(ADJACENT * inner).enumerate();
+        if flags.to_real {
+            re_groups.for_each(|(group, re)| {
+                let places: Places = rows(group, re.len() / inner).map(place).collect();
+                bring(inner, &places, re, |index, at| kept[index * stride + at].re * scale);
+            });
+        } else {
+            (im_here, im) = im.split_at_mut(elements);
+            re_groups.zip(im_here.par_chunks_mut(ADJACENT * inner)).for_each(|((group, re), im)| {
+                let places: Places = rows(group, re.len() / inner).map(place).collect();
+                bring(inner, &places, re, |index, at| kept[index * stride + at].re * scale);
+                bring(inner, &places, im, |index, at| kept[index * stride + at].im * im_scale);
+            });
         }
     }
 }
 
-/// Writes rows of `inner` elements, some at a time.
-fn place<T: Real>(inner: usize, to: &mut [T], value: &(impl Fn(usize, usize) -> T + Sync)) {
-    to.par_chunks_mut(ADJACENT * inner).enumerate().for_each(|(group, rows)| {
-        let count = rows.len() / inner;
-        for index in 0..inner {
-            for row in 0..count {
-                rows[row * inner + index] = value(group * ADJACENT + row, index);
+/// Where rows come from.
+type Places = SmallVec<[usize; ADJACENT]>;
+
+/// Fills rows of `inner` elements, squares of them at a time.
+fn bring<T: Real>(inner: usize, places: &Places, to: &mut [T], value: impl Fn(usize, usize) -> T) {
+    for start in (0..inner).step_by(ADJACENT) {
+        let end = inner.min(start + ADJACENT);
+        for (row, &place) in to.chunks_mut(inner).zip(places) {
+            for (number, element) in row[start..end].iter_mut().enumerate() {
+                *element = value(start + number, place);
             }
         }
-    });
+    }
 }

@@ -1,5 +1,6 @@
 //! Routines: kernels that tapes cannot say, as their course depends on data, or their loops are their own (attention).
-//! They read and write whole values in row-major order, and share a kernel with nothing.
+//! They read and write whole values in row-major order, or a run of consecutive elements of one, and share a kernel with
+//! nothing.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,12 +8,14 @@ use std::sync::Arc;
 
 use crate::custom::Invocation;
 use crate::dtype::DType;
-use crate::graph::{Attention, Op, Runs, Search, Segments};
+use crate::graph::{Attention, Op, Program, Runs, Search, Segments};
 use crate::ops::scan::{self, Scan};
 use crate::ops::{attention, sort};
+use crate::shape::Shape;
 
 use super::emit::Context;
 use super::kernel::BufferId;
+use super::simplify::always_inside;
 
 /// One of the fixed kernels, with what it works on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -76,11 +79,50 @@ pub(super) fn is_routine(op: &Op) -> bool {
     )
 }
 
+/// Where in its input a moved value starts, if it is that many consecutive elements of it.
+pub(super) fn start_within(program: &Program, number: usize) -> Option<usize> {
+    let node = &program.nodes[number];
+    let view = match &node.op {
+        Op::Reshape => return Some(0),
+        Op::View(view) => view,
+        _ => return None,
+    };
+    let from = &program.nodes[node.inputs[0]].shape;
+    if node.shape.numel() == 0 {
+        return None;
+    }
+    let (mut start, mut strides) = (0, vec![0; node.shape.rank()]);
+    for ((dim, &size), stride) in view.dims.iter().zip(from.dims()).zip(row_major(from)) {
+        if !always_inside(dim, &node.shape, size) {
+            return None;
+        }
+        start += dim.offset * stride;
+        dim.terms.iter().for_each(|&(axis, coefficient)| strides[axis] += coefficient * stride);
+    }
+    let wanted = row_major(&node.shape);
+    let follows = |axis: usize| node.shape[axis] == 1 || strides[axis] == wanted[axis];
+    (0..node.shape.rank()).all(follows).then_some(usize::try_from(start).ok()?)
+}
+
+/// Elements between neighbours along each axis.
+fn row_major(shape: &Shape) -> Vec<i64> {
+    let mut strides = vec![1; shape.rank()];
+    for axis in (1..shape.rank()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis] as i64;
+    }
+    strides
+}
+
 /// The routine that computes `node`; `None` if it would overwrite what it reads.
 pub(super) fn build(context: Context<'_>, node: usize) -> Option<Routine> {
     let span = |number: usize| {
-        let home = context.homes[number].as_ref().expect("what a routine touches lies in memory");
-        Span { buffer: home.buffer, offset: home.offset, elements: context.program.nodes[number].shape.numel() }
+        let (mut lies, mut start) = (number, 0);
+        while context.homes[lies].is_none() {
+            start += start_within(context.program, lies).expect("what a routine reads lies in memory");
+            lies = context.program.nodes[lies].inputs[0];
+        }
+        let home = context.homes[lies].as_ref().expect("it was found");
+        Span { buffer: home.buffer, offset: home.offset + start, elements: context.program.nodes[number].shape.numel() }
     };
     let output = span(node);
     let node = &context.program.nodes[node];

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use rustc_hash::FxHashSet;
+
+use crate::custom::ALIGNMENT;
 use crate::dtype::DType;
 use crate::graph::{Op, Program, ProgramNode};
 use crate::ops::elementwise;
 
-use super::{PlanOptions, routine};
+use super::{PlanOptions, routine, whole};
 
 /// Points for each element from which on a value that is computed at each of them is computed many times.
 const MANY: usize = 4;
@@ -118,6 +121,7 @@ pub(super) fn choose_stored(
         why: program.nodes.iter().map(|node| (!inlinable(&node.op)).then_some(Why::Op)).collect(),
         inline: Vec::with_capacity(program.nodes.len()),
         max_reads: options.max_buffers.saturating_sub(2).clamp(1, MAX_READS),
+        unaligned: whole::unaligned(program),
         outputs: vec![false; program.nodes.len()],
     };
     for output in &program.outputs {
@@ -171,6 +175,8 @@ struct Chooser<'a> {
     /// For each node so far.
     inline: Vec<Inline>,
     max_reads: usize,
+    /// Nodes that do not start where a binding may.
+    unaligned: FxHashSet<usize>,
     /// Which nodes are outputs.
     outputs: Vec<bool>,
 }
@@ -184,7 +190,12 @@ impl Chooser<'_> {
                 self.store(gathered_from(self.program, number, |node| self.stored(node)), Why::Gathered)
             }
             Op::Pack { .. } => node.inputs.iter().for_each(|&input| self.store(input, Why::Packed)),
-            _ if routine::is_routine(&node.op) => node.inputs.iter().for_each(|&input| self.store(input, Why::Routine)),
+            _ if routine::is_routine(&node.op) => {
+                for &input in &node.inputs {
+                    let stored = self.lies_in(input);
+                    self.store(stored, Why::Routine);
+                }
+            }
             // what a contraction loads again and again should be cheap
             Op::Contract(_) => {
                 for &input in &node.inputs {
@@ -366,6 +377,23 @@ impl Chooser<'_> {
             number = self.program.nodes[number].inputs[0];
         }
         number
+    }
+
+    /// The value that a routine reads where `number` is: what it was moved from, if it lies there as it is, and itself
+    /// if not.
+    fn lies_in(&self, number: usize) -> usize {
+        let nodes = &self.program.nodes;
+        let (mut lies, mut start) = (number, 0);
+        while !self.stored(lies)
+            && let Some(more) = routine::start_within(self.program, lies)
+        {
+            start += more;
+            lies = nodes[lies].inputs[0];
+        }
+        // of what is not in memory in any case, no more than is wanted
+        let fits = self.stored(lies) || nodes[lies].shape.numel() == nodes[number].shape.numel();
+        let aligned = (start * nodes[number].dtype.size_bytes()).is_multiple_of(ALIGNMENT);
+        if fits && aligned && !self.unaligned.contains(&lies) { lies } else { number }
     }
 
     /// Why `number` should be stored, if it would else be computed too often for what it costs.

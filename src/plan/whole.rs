@@ -20,10 +20,10 @@ pub(super) fn separate(program: &mut Program) {
     if !written.is_empty() {
         copy_placed(program, &written);
     }
-    let anywhere = anywhere(program);
+    let unaligned = unaligned(program);
     let mut inputs = FxHashSet::default();
     for (number, node) in program.nodes.iter().enumerate().filter(|(_, node)| is_own(node)) {
-        let moved = node.inputs.iter().enumerate().filter(|(_, input)| anywhere.contains(input));
+        let moved = node.inputs.iter().enumerate().filter(|(_, input)| unaligned.contains(input));
         inputs.extend(moved.map(|(place, _)| (number, place)));
     }
     copy_inputs(program, &inputs);
@@ -45,7 +45,7 @@ fn written_as_parts(program: &Program) -> BTreeSet<usize> {
 }
 
 /// Nodes that do not lie where a binding may start.
-fn anywhere(program: &Program) -> FxHashSet<usize> {
+pub(super) fn unaligned(program: &Program) -> FxHashSet<usize> {
     let starts = |node: usize, offset: usize| {
         let node = &program.nodes[node];
         (offset * node.dtype.size_bytes()).is_multiple_of(ALIGNMENT) && (offset == 0 || node.shape.numel() > 0)
