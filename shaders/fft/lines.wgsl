@@ -54,24 +54,25 @@ fn product(a: vec2f, b: vec2f) -> vec2f {
     return vec2f(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
 }
 
-// exp(-2πi · part / whole) for a part below the whole; `step` is a quarter of π over the whole. Whole octants are taken
-// off in integers, so that it is exact to a rounding, whatever a driver's sine is.
+// a / b for numbers within a workgroup's memory, by way of floats: integers are divided slowly.
+fn quotient(a: u32, b: u32) -> u32 {
+    return u32((f32(a) + 0.5) / f32(b));
+}
+
+// exp(-2πi · part / whole) for a part below the whole; `step` is a quarter of π over the whole. Octants are taken off in
+// integers, so that it is exact to a rounding, whatever a driver's sine is; one octant too many or too few leaves an
+// angle that is hardly larger, or below zero.
 fn root(part: u32, whole: u32, step: f32) -> vec2f {
-    let octant = 8u * part / whole;
-    let rest = 8u * part - octant * whole;
-    let angle = step * f32(select(rest, whole - rest, (octant & 1u) == 1u));
+    let octant = u32(f32(part) * (step * 10.185916357881302));
+    let rest = i32(8u * part) - i32(octant * whole);
+    let angle = step * f32(select(rest, i32(whole) - rest, (octant & 1u) == 1u));
     let square = angle * angle;
     let sine = angle * (1.0 + square * (-1.0 / 6.0 + square * (1.0 / 120.0 + square * (-1.0 / 5040.0 + square / 362880.0))));
     let cosine = 1.0
         + square * (-0.5 + square * (1.0 / 24.0 + square * (-1.0 / 720.0 + square * (1.0 / 40320.0 - square / 3628800.0))));
-    var at = vec2f(cosine, sine);
-    if (((octant + 1u) & 2u) != 0u) {
-        at = at.yx;
-    }
-    if (((octant + 2u) & 4u) != 0u) {
-        at.x = -at.x;
-    }
-    return vec2f(at.x, select(at.y, -at.y, octant < 4u));
+    let swapped = ((octant + 1u) & 2u) != 0u;
+    let at = vec2f(select(cosine, sine, swapped), select(sine, cosine, swapped));
+    return vec2f(select(at.x, -at.x, ((octant + 2u) & 4u) != 0u), select(at.y, -at.y, (octant & 4u) == 0u));
 }
 
 fn radix_of(stage: u32) -> u32 {
@@ -86,14 +87,16 @@ fn place(point: u32, line: u32) -> u32 {
 // Point and line of an element, so that threads which follow each other read what lies together.
 fn element(number: u32, count: u32, by_line: bool) -> vec2u {
     if (by_line) {
-        return vec2u(number / params.tile, number % params.tile);
+        let point = quotient(number, params.tile);
+        return vec2u(point, number - point * params.tile);
     }
-    return vec2u(number % count, number / count);
+    let line = quotient(number, count);
+    return vec2u(number - line * count, line);
 }
 
 fn taken(point: u32, line: u32) -> vec2f {
-    let index = line % params.inner;
-    var offset = point * params.inner + index;
+    let before = line / params.inner;
+    var offset = point * params.inner + line - before * params.inner;
     var mirrored = false;
     var at_an_end = false;
     if (is(MIRRORED)) {
@@ -107,7 +110,7 @@ fn taken(point: u32, line: u32) -> vec2f {
     if (offset >= params.read) {
         return vec2f();
     }
-    let address = line / params.inner * params.read + offset;
+    let address = before * params.read + offset;
     if (is(REAL)) {
         return vec2f(re[address], 0.0);
     }
@@ -116,11 +119,15 @@ fn taken(point: u32, line: u32) -> vec2f {
 }
 
 fn put(value: vec2f, point: u32, line: u32) {
-    let index = line % params.inner;
-    let before = line / params.inner;
-    let b = before % params.second;
-    let a = before / params.second % params.first;
-    let number = (point * params.second + b) * params.first + a;
+    var before = line / params.inner;
+    let index = line - before * params.inner;
+    var number = point;
+    if (params.first * params.second > 1u) {
+        let a = before / params.second;
+        let block = a / params.first;
+        number = (point * params.second + before - a * params.second) * params.first + a - block * params.first;
+        before = block;
+    }
     if (number >= params.written) {
         return;
     }
@@ -129,7 +136,7 @@ fn put(value: vec2f, point: u32, line: u32) {
         result = product(value, root(point * (index / params.split), params.whole, params.whole_step));
     }
     result *= params.scale;
-    let address = (before / (params.first * params.second) * params.written + number) * params.inner + index;
+    let address = (before * params.written + number) * params.inner + index;
     re_out[address] = result.x;
     if (!is(TO_REAL)) {
         im_out[address] = select(result.y, -result.y, is(INVERSE));
@@ -143,10 +150,10 @@ fn found(point: u32) -> u32 {
     var position = 0u;
     for (var stage = 0u; stage < params.stages; stage++) {
         let radix = radix_of(stage);
-        size /= radix;
-        let quotient = rest / radix;
-        position += (rest - quotient * radix) * size;
-        rest = quotient;
+        size = quotient(size, radix);
+        let more = quotient(rest, radix);
+        position += (rest - more * radix) * size;
+        rest = more;
     }
     return position;
 }
@@ -163,6 +170,10 @@ fn load(at: Butterfly, number: u32) -> vec2f {
     return points[place(at.start + number * at.step, at.line)];
 }
 
+fn store_first(at: Butterfly, value: vec2f) {
+    points[place(at.start, at.line)] = value;
+}
+
 fn store(at: Butterfly, number: u32, value: vec2f) {
     let turned = product(value, root(number * at.turn, params.n, params.step));
     points[place(at.start + number * at.step, at.line)] = turned;
@@ -171,7 +182,7 @@ fn store(at: Butterfly, number: u32, value: vec2f) {
 fn by_two(at: Butterfly) {
     let a = load(at, 0u);
     let b = load(at, 1u);
-    store(at, 0u, a + b);
+    store_first(at, a + b);
     store(at, 1u, a - b);
 }
 
@@ -183,7 +194,7 @@ fn by_three(at: Butterfly) {
     let middle = a - 0.5 * sum;
     let difference = 0.8660254037844386 * (b - c);
     let turned = vec2f(difference.y, -difference.x);
-    store(at, 0u, a + sum);
+    store_first(at, a + sum);
     store(at, 1u, middle + turned);
     store(at, 2u, middle - turned);
 }
@@ -197,7 +208,7 @@ fn by_four(at: Butterfly) {
     let even_other = a - c;
     let odd = b + d;
     let odd_other = vec2f(b.y - d.y, d.x - b.x);
-    store(at, 0u, even + odd);
+    store_first(at, even + odd);
     store(at, 1u, even_other + odd_other);
     store(at, 2u, even - odd);
     store(at, 3u, even_other - odd_other);
@@ -220,7 +231,7 @@ fn by_five(at: Butterfly) {
     let two_other = 0.5877852522924731 * near_other - 0.9510565162951535 * far_other;
     let one_turned = vec2f(one_other.y, -one_other.x);
     let two_turned = vec2f(two_other.y, -two_other.x);
-    store(at, 0u, a + near + far);
+    store_first(at, a + near + far);
     store(at, 1u, one + one_turned);
     store(at, 2u, two + two_turned);
     store(at, 3u, two - two_turned);
@@ -254,12 +265,13 @@ fn transform(thread: u32) {
         workgroupBarrier();
         let radix = radix_of(stage);
         let step = size / radix;
+        let turn = params.n / size;
         let butterflies = params.n / radix;
         for (var number = thread; number < butterflies * params.tile; number += THREADS) {
             let found = element(number, butterflies, params.inner > 1u);
-            let block = found.x / step;
+            let block = quotient(found.x, step);
             let within = found.x - block * step;
-            let at = Butterfly(block * size + within, step, within * (params.n / size), found.y);
+            let at = Butterfly(block * size + within, step, within * turn, found.y);
             switch radix {
                 case 2u: { by_two(at); }
                 case 3u: { by_three(at); }

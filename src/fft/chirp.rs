@@ -27,7 +27,8 @@ pub(super) fn by_convolution(lines: Lines, re: &Tensor, im: Option<&Tensor>) -> 
     let (re_out, im_out) = chirp.times(&re_out, Some(&im_out));
     let rule = lines.rule();
     if lines.to.is_real() {
-        let re_out = re_out.with_gradient(&lines.inputs(re, im), move |_, _, gradient| rule(&[gradient.clone()]));
+        let re_out =
+            re_out.with_gradient(&lines.inputs(re, im), move |_, _, gradient| rule(std::slice::from_ref(gradient)));
         return (re_out, None);
     }
     let both = Tensor::stack(&[&re_out, &im_out], 0).with_gradient(&lines.inputs(re, im), move |_, _, gradient| {

@@ -314,7 +314,7 @@ fn shifted(re: Tensor, im: &Tensor) -> Complex {
 /// Both are divided by the larger part of the divisor, whose square may not be finite.
 #[track_caller]
 fn quotient(a: &Complex, b: &Complex) -> Complex {
-    let size = b.re.abs().maximum(&b.im.abs()).detach();
+    let size = b.re.abs().maximum(b.im.abs()).detach();
     let b = b / &size;
     let product = a * b.conj();
     product / (b.norm_sqr() * size)

@@ -20,7 +20,7 @@ pub(crate) fn cosines(terms: &[f64], size: usize, periodic: bool, device: &Devic
     let turn = along(size, periodic, device) * std::f64::consts::TAU;
     let mut window = Tensor::full([size], terms[0] as f32, device);
     for (number, &term) in terms.iter().enumerate().skip(1) {
-        window = window + (&turn * number).cos() * term;
+        window += (&turn * number).cos() * term;
     }
     window
 }

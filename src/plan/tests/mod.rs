@@ -269,6 +269,28 @@ fn long_sorts_are_merged_from_short_ones() {
     assert_eq!(plan.kernels.iter().filter(|kernel| matches!(kernel.body, Body::Routine(_))).count(), 4, "{plan}");
 }
 
+#[test]
+fn routines_read_consecutive_elements_where_they_lie() {
+    let kernels = |make: fn(&Tensor) -> Tensor| {
+        let mut trial = Trial::new();
+        let x = trial.input([4, 64]);
+        trial.check(&[make(&x).cumsum(0)], &GPU).kernels.len()
+    };
+    // reshaped, and cut out where a binding may start
+    assert_eq!(kernels(|x| x.reshape([2, 128])), 1);
+    assert_eq!(kernels(|x| x.slice(0, 1..3).reshape([64, 2])), 1);
+    assert_eq!(kernels(|x| x.reshape([256]).slice(0, 64..).unsqueeze(1).reshape([3, 64])), 1);
+    // elsewhere, in another order, or made of others
+    assert_eq!(kernels(|x| x.reshape([256]).slice(0, 1..65)), 2);
+    assert_eq!(kernels(|x| x.slice(1, 0..32)), 2);
+    assert_eq!(kernels(Tensor::t), 2);
+    assert_eq!(kernels(|x| x.flip(0)), 2);
+    assert_eq!(kernels(|x| x.pad(&[(0, 0), (0, 64)], 0.0)), 2);
+    assert_eq!(kernels(|x| x.exp().reshape([2, 128])), 2);
+    // of what is computed, no more than is read
+    assert_eq!(kernels(|x| x.exp().slice(0, 1..3)), 2);
+}
+
 /// The table was computed in the kernel that gathered from it, and never stored.
 #[test]
 fn what_is_gathered_from_is_stored() {
