@@ -183,15 +183,20 @@ impl<'a, T: Real> Worker<'a, T> {
             (0..n).for_each(|point| self.points[start + point] = self.mirrored(point, line));
             return;
         }
-        let [re, im] = [0, 1].map(|part| line_of(self.pass, self.input[part], &self.staged[part], number, line));
+        let part = |part: usize| line_of(self.pass, self.input[part], &self.staged[part], number, line);
+        let re = part(0);
         let end = self.points.len().min(start + n);
         let (points, rest) = self.points[start..end].split_at_mut(re.len());
         rest.fill(Complex::new(T::zero(), T::zero()));
-        let both = points.iter_mut().zip(re).zip(im);
-        match (flags.real, flags.inverse) {
-            (true, _) => points.iter_mut().zip(re).for_each(|(to, &re)| *to = Complex::new(re, T::zero())),
-            (false, true) => both.for_each(|((to, &re), &im)| *to = Complex::new(re, -im)),
-            (false, false) => both.for_each(|((to, &re), &im)| *to = Complex::new(re, im)),
+        if flags.real {
+            points.iter_mut().zip(re).for_each(|(to, &re)| *to = Complex::new(re, T::zero()));
+            return;
+        }
+        let both = points.iter_mut().zip(re).zip(part(1));
+        if flags.inverse {
+            both.for_each(|((to, &re), &im)| *to = Complex::new(re, -im));
+        } else {
+            both.for_each(|((to, &re), &im)| *to = Complex::new(re, im));
         }
     }
 
@@ -229,7 +234,7 @@ fn line_of<'a, T>(pass: &Pass, input: &'a [T], staged: &'a [T], number: usize, l
         return &input[line * read..][..read.min(n)];
     }
     let count = (read - (line % inner).min(read)).div_ceil(inner);
-    staged.get(number * pass.staged()..).map_or(&[], |staged| &staged[..count])
+    &staged[number * pass.staged()..][..count]
 }
 
 pub(super) fn run<T: Real>(pass: &Pass, input: [&[T]; 2], output: [&mut [T]; 2]) {
