@@ -78,7 +78,11 @@ impl Invocation {
 
     /// The same in f32, if the kernel has such a form; else false.
     pub(crate) fn evaluate_f32(&self, inputs: &[&[f32]], value: &mut [f32]) -> bool {
-        self.kernel.host_f32(&self.call, inputs, &mut self.outputs(value))
+        let mut outputs = self.outputs(value);
+        if self.zeroed() {
+            outputs.iter_mut().for_each(|output| output.fill(0.0));
+        }
+        self.kernel.host_f32(&self.call, inputs, &mut outputs)
     }
 
     /// True if nothing but f32 goes in and comes out.

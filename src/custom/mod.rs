@@ -138,6 +138,15 @@ pub struct Call {
     pub outputs: Vec<Signature>,
 }
 
+/// Workgroups of one dimension; adapters allow twice as many, nearly.
+const GROUPS: usize = 1 << 15;
+
+/// So many workgroups.
+pub(crate) fn folded(groups: usize) -> [u32; 3] {
+    let across = groups.min(GROUPS);
+    [across as u32, groups.div_ceil(across.max(1)) as u32, 1]
+}
+
 /// An own kernel: what [`CustomOp`] makes an op of. The module's documentation has an example.
 ///
 /// `Eq` and `Hash` say which kernels are the same to the plan cache: two that are equal compute the same, so what the
@@ -178,8 +187,8 @@ pub trait Kernel<const INPUTS: usize, const OUTPUTS: usize = 1>: Eq + Hash + Sen
     fn host(&self, call: &Call, inputs: [&[f64]; INPUTS], outputs: [&mut [f64]; OUTPUTS]);
 
     /// The same in f32, for a kernel of which speed on the CPU is asked: called instead of [`host`](Self::host) where all
-    /// inputs and outputs are f32, with the values as they lie in memory. Outputs hold anything before. The default
-    /// returns false, which says that there is no such form of this call; then nothing may have been written.
+    /// inputs and outputs are f32, with the values as they lie in memory. Outputs hold anything before, unless [`zeroed`](Self::zeroed)
+    /// says otherwise. The default returns false, which says that there is no such form of this call; then nothing may have been written.
     fn host_f32(&self, call: &Call, inputs: [&[f32]; INPUTS], outputs: [&mut [f32]; OUTPUTS]) -> bool {
         let _ = (call, inputs, outputs);
         false
@@ -199,5 +208,16 @@ pub trait Kernel<const INPUTS: usize, const OUTPUTS: usize = 1>: Eq + Hash + Sen
     ) -> [Option<Tensor>; INPUTS] {
         let _ = (inputs, outputs, gradients);
         panic!("{} has no gradient: implement `Kernel::gradient`, or detach its inputs", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folded;
+
+    #[test]
+    fn workgroups_are_spread_over_two_dimensions() {
+        assert_eq!(folded(0), [0, 0, 1]);
+        assert_eq!(folded(70_000), [32_768, 3, 1]);
     }
 }

@@ -317,5 +317,5 @@ fn quotient(a: &Complex, b: &Complex) -> Complex {
     let size = b.re.abs().maximum(b.im.abs()).detach();
     let b = b / &size;
     let product = a * b.conj();
-    product / (b.norm_sqr() * size)
+    product / b.norm_sqr() / size
 }

@@ -45,7 +45,7 @@ pub fn rfftfreq(n: usize, step: f64, device: &Device) -> Tensor {
 #[track_caller]
 #[must_use]
 pub fn fftshift(x: &Tensor, axes: impl Axes) -> Tensor {
-    shifted(x, axes.axes(), |size| size / 2)
+    shifted("fftshift", x, axes.axes(), |size| size / 2)
 }
 
 /// The inverse of [`fftshift`].
@@ -56,14 +56,14 @@ pub fn fftshift(x: &Tensor, axes: impl Axes) -> Tensor {
 #[track_caller]
 #[must_use]
 pub fn ifftshift(x: &Tensor, axes: impl Axes) -> Tensor {
-    shifted(x, axes.axes(), |size| size - size / 2)
+    shifted("ifftshift", x, axes.axes(), |size| size - size / 2)
 }
 
 #[track_caller]
-fn shifted(x: &Tensor, axes: Vec<isize>, by: fn(usize) -> usize) -> Tensor {
+fn shifted(name: &str, x: &Tensor, axes: Vec<isize>, by: fn(usize) -> usize) -> Tensor {
     let mut shifts = Vec::with_capacity(axes.len());
     for &axis in &axes {
-        shifts.push(by(x.shape()[x.axis("fftshift", axis)]) as isize);
+        shifts.push(by(x.shape()[x.axis(name, axis)]) as isize);
     }
     x.roll(&shifts[..], &axes[..])
 }

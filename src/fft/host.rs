@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use rayon::prelude::*;
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use rustc_hash::FxHashSet;
 use rustfft::{Fft, FftNum, FftPlanner};
 use smallvec::SmallVec;
 
@@ -23,10 +24,34 @@ const KEPT: usize = 1 << 18;
 /// Elements between lines of a power of two points, which would else share a few lines of a cache.
 const GAP: usize = 8;
 
+/// Points that are planned for, in all lengths together: a plan has a root for each, or a few.
+const PLANNED: usize = 1 << 22;
+
+/// What lengths were planned for before.
+pub(super) struct Planners<T: FftNum> {
+    real: RealFftPlanner<T>,
+    complex: FftPlanner<T>,
+    lengths: FxHashSet<usize>,
+}
+
+impl<T: FftNum> Planners<T> {
+    fn new() -> Mutex<Self> {
+        Mutex::new(Self { real: RealFftPlanner::new(), complex: FftPlanner::new(), lengths: FxHashSet::default() })
+    }
+
+    /// The planners, without what they know if that has become too much.
+    fn with(&mut self, n: usize) -> &mut Self {
+        if self.lengths.insert(n) && self.lengths.iter().sum::<usize>() > PLANNED {
+            (self.real, self.complex) = (RealFftPlanner::new(), FftPlanner::new());
+            self.lengths = std::iter::once(n).collect();
+        }
+        self
+    }
+}
+
 /// A type that is transformed in.
 pub(super) trait Real: FftNum {
-    /// What lengths were planned for before.
-    fn planners() -> &'static Mutex<(RealFftPlanner<Self>, FftPlanner<Self>)>;
+    fn planners() -> &'static Mutex<Planners<Self>>;
 
     fn of(value: f64) -> Self {
         Self::from_f64(value).expect("a float")
@@ -36,9 +61,8 @@ pub(super) trait Real: FftNum {
 macro_rules! reals {
     ($($float:ty),*) => {$(
         impl Real for $float {
-            fn planners() -> &'static Mutex<(RealFftPlanner<Self>, FftPlanner<Self>)> {
-                static PLANNERS: LazyLock<Mutex<(RealFftPlanner<$float>, FftPlanner<$float>)>> =
-                    LazyLock::new(|| Mutex::new((RealFftPlanner::new(), FftPlanner::new())));
+            fn planners() -> &'static Mutex<Planners<Self>> {
+                static PLANNERS: LazyLock<Mutex<Planners<$float>>> = LazyLock::new(Planners::new);
                 &PLANNERS
             }
         }
@@ -59,13 +83,14 @@ impl<T: Real> Plan<T> {
     fn of(pass: &Pass) -> Self {
         let mut planners = T::planners().lock().unwrap_or_else(PoisonError::into_inner);
         let (n, half, flags) = (pass.n, pass.n / 2 + 1, pass.flags);
+        let Planners { real, complex, .. } = planners.with(n);
         let alone = pass.whole == n;
         if alone && flags.real && pass.written <= half {
-            Self::ToHalf(planners.0.plan_fft_forward(n))
+            Self::ToHalf(real.plan_fft_forward(n))
         } else if alone && flags.to_real && !flags.real && pass.read <= half * pass.inner {
-            Self::FromHalf(planners.0.plan_fft_inverse(n))
+            Self::FromHalf(real.plan_fft_inverse(n))
         } else {
-            Self::Whole(planners.1.plan_fft_forward(n))
+            Self::Whole(complex.plan_fft_forward(n))
         }
     }
 
@@ -152,6 +177,19 @@ impl<'a, T: Real> Worker<'a, T> {
                         self.twist(number * n, line);
                     }
                 }
+            }
+        }
+    }
+
+    /// Copies the results of the lines that were transformed.
+    fn keep(&self, to: &mut [Complex<T>], stride: usize) {
+        let results = self.plan.results(self.pass);
+        for (number, to) in to.chunks_mut(stride).enumerate() {
+            let from = number * results..(number + 1) * results;
+            if let Plan::FromHalf(_) = self.plan {
+                to.iter_mut().zip(&self.real[from]).for_each(|(to, &real)| to.re = real);
+            } else {
+                to[..results].copy_from_slice(&self.points[from]);
             }
         }
     }
@@ -286,69 +324,75 @@ fn in_order<T: Real>(pass: &Pass, plan: &Plan<T>, input: [&[T]; 2], [re, im]: [&
     }
 }
 
-/// Lines whose points, or results, lie apart: they are kept as lines, and then brought to their places.
-fn apart<T: Real>(pass: &Pass, plan: &Plan<T>, input: [&[T]; 2], [mut re, mut im]: [&mut [T]; 2]) {
-    let Pass { inner, written, first, second, flags, .. } = *pass;
+/// Lines whose points, or results, lie apart: they are kept as lines, and then brought to their places, some columns of
+/// `[before, inner]` at a time.
+fn apart<T: Real>(pass: &Pass, plan: &Plan<T>, input: [&[T]; 2], [re, im]: [&mut [T]; 2]) {
+    let Pass { before, inner, written, first, second, flags, .. } = *pass;
     let results = plan.results(pass);
     let stride = results + GAP;
-    // lines with whose results rows of the output, `[written, inner]`, are complete
-    let lines = first * second * inner;
-    let at_once = (KEPT / (lines * stride)).max(1) * lines;
+    // with whose results rows of the output, `[written, inner]`, are complete
+    let least = first * second;
+    let width = (KEPT / (least * stride)).clamp(ADJACENT, inner.max(ADJACENT)).min(inner);
+    let at_once = (KEPT / (least * width * stride)).max(1) * least;
     let [scale, im_scale] = scales::<T>(pass);
-    let mut kept = vec![Complex::new(T::zero(), T::zero()); at_once.min(pass.lines()) * stride];
-    for start in (0..pass.lines()).step_by(at_once) {
-        let count = at_once.min(pass.lines() - start);
-        let kept = &mut kept[..count * stride];
-        let worker = || Worker::new(pass, plan, input, ADJACENT);
-        kept.par_chunks_mut(ADJACENT * stride).enumerate().for_each_init(worker, |worker, (group, kept)| {
-            let line = start + group * ADJACENT;
-            worker.transform(line..line + kept.len() / stride);
-            for (number, kept) in kept.chunks_mut(stride).enumerate() {
-                if let Plan::FromHalf(_) = plan {
-                    kept.iter_mut().zip(&worker.real[number * pass.n..]).for_each(|(kept, &real)| kept.re = real);
-                } else {
-                    kept[..results].copy_from_slice(&worker.points[number * results..][..results]);
-                }
+    let mut kept = vec![Complex::new(T::zero(), T::zero()); at_once.min(before) * width * stride];
+    for start in (0..before).step_by(at_once) {
+        let count = at_once.min(before - start);
+        let out = start / least * written * inner..(start + count) / least * written * inner;
+        for left in (0..inner).step_by(width) {
+            let width = width.min(inner - left);
+            let kept = &mut kept[..count * width * stride];
+            kept.par_chunks_mut(width * stride).enumerate().for_each(|(number, kept)| {
+                let worker = || Worker::new(pass, plan, input, ADJACENT);
+                kept.par_chunks_mut(ADJACENT * stride).enumerate().for_each_init(worker, |worker, (group, kept)| {
+                    let line = (start + number) * inner + left + group * ADJACENT;
+                    worker.transform(line..line + kept.len() / stride);
+                    worker.keep(kept, stride);
+                });
+            });
+            let columns = Columns { pass, kept, stride, left, width };
+            columns.bring(&mut re[out.clone()], |point| point.re * scale);
+            if !flags.to_real {
+                columns.bring(&mut im[out.clone()], |point| point.im * im_scale);
             }
-        });
-        // where a row's results are, and those of adjacent rows beside them
-        let place = |row: usize| {
-            let (block, number) = (row / written, row % written);
-            let (a, rest) = (number % first, number / first);
-            ((block * first + a) * second + rest % second) * inner * stride + rest / second
-        };
-        let elements = count / lines * written * inner;
-        let (re_here, im_here);
-        (re_here, re) = re.split_at_mut(elements);
-        let rows = |group: usize, count: usize| (0..count).map(move |row| group * ADJACENT + row);
-        let re_groups = re_here.par_chunks_mut(ADJACENT * inner).enumerate();
-        if flags.to_real {
-            re_groups.for_each(|(group, re)| {
-                let places: Places = rows(group, re.len() / inner).map(place).collect();
-                bring(inner, &places, re, |index, at| kept[index * stride + at].re * scale);
-            });
-        } else {
-            (im_here, im) = im.split_at_mut(elements);
-            re_groups.zip(im_here.par_chunks_mut(ADJACENT * inner)).for_each(|((group, re), im)| {
-                let places: Places = rows(group, re.len() / inner).map(place).collect();
-                bring(inner, &places, re, |index, at| kept[index * stride + at].re * scale);
-                bring(inner, &places, im, |index, at| kept[index * stride + at].im * im_scale);
-            });
         }
     }
 }
 
-/// Where rows come from.
-type Places = SmallVec<[usize; ADJACENT]>;
+/// Results of lines, by columns of the output.
+struct Columns<'a, T> {
+    pass: &'a Pass,
+    /// `[lines, width, stride]`
+    kept: &'a [Complex<T>],
+    stride: usize,
+    /// The first column.
+    left: usize,
+    width: usize,
+}
 
-/// Fills rows of `inner` elements, squares of them at a time.
-fn bring<T: Real>(inner: usize, places: &Places, to: &mut [T], value: impl Fn(usize, usize) -> T) {
-    for start in (0..inner).step_by(ADJACENT) {
-        let end = inner.min(start + ADJACENT);
-        for (row, &place) in to.chunks_mut(inner).zip(places) {
-            for (number, element) in row[start..end].iter_mut().enumerate() {
-                *element = value(start + number, place);
+impl<T: Real> Columns<'_, T> {
+    /// Fills these columns of rows, squares of them at a time.
+    fn bring(&self, to: &mut [T], part: impl Fn(Complex<T>) -> T + Sync) {
+        let Self { pass: &Pass { inner, .. }, kept, stride, left, width } = *self;
+        to.par_chunks_mut(ADJACENT * inner).enumerate().for_each(|(group, rows)| {
+            let places = (0..rows.len() / inner).map(|row| self.place(group * ADJACENT + row));
+            let places: SmallVec<[usize; ADJACENT]> = places.collect();
+            for start in (0..width).step_by(ADJACENT) {
+                let end = width.min(start + ADJACENT);
+                for (row, &place) in rows.chunks_mut(inner).zip(&places) {
+                    for (number, element) in row[left + start..left + end].iter_mut().enumerate() {
+                        *element = part(kept[(start + number) * stride + place]);
+                    }
+                }
             }
-        }
+        });
+    }
+
+    /// Where the results of a row's first column are.
+    fn place(&self, row: usize) -> usize {
+        let Pass { written, first, second, .. } = *self.pass;
+        let (block, number) = (row / written, row % written);
+        let (a, rest) = (number % first, number / first);
+        ((block * first + a) * second + rest % second) * self.width * self.stride + rest / second
     }
 }

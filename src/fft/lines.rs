@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use crate::custom::CustomOp;
-use crate::graph::refuse;
 use crate::tensor::Tensor;
 
 use super::chirp::by_convolution;
@@ -90,20 +89,20 @@ impl Lines {
             let im = (!self.to.is_real()).then(|| &gradients[1]);
             let (mut re, mut im) = back.of(&gradients[0], im);
             if let Side::Half(points) = self.from {
-                // each stands for its conjugate, too
-                let times = self.occurrences(points, &gradients[0]);
-                (re, im) = (re * &times, im.map(|im| im * times));
+                // each stands for its conjugate, too, but for those that are their own, whose imaginary parts are not read
+                let alone = self.alone(points, &gradients[0]);
+                re *= alone.where_(1.0, 2.0);
+                im = im.map(|im| alone.where_(0.0, im * 2.0));
             }
             std::iter::once(re).chain(im).map(Some).collect()
         }
     }
 
-    /// How often the first points of a half line are in the whole line: `[1, points, 1]`.
+    /// Which of the first points of a half line are their own conjugates: `[1, points, 1]`.
     #[track_caller]
-    fn occurrences(&self, points: usize, like: &Tensor) -> Tensor {
+    fn alone(&self, points: usize, like: &Tensor) -> Tensor {
         let number = Tensor::arange(points, like.device());
-        let once = number.eq(0).logical_or(&(&number * 2).eq(self.n));
-        once.where_(1.0, 2.0).reshape([1, points, 1])
+        number.eq(0).logical_or(&(&number * 2).eq(self.n)).reshape([1, points, 1])
     }
 
     /// The passes before the last one, and that.
@@ -135,7 +134,7 @@ impl Lines {
             [_] => [1, 1],
             [first, _] => [first, 1],
             [first, second, _] => [first, second],
-            _ => refuse(format_args!("a transform of {} points is too long", self.n)),
+            _ => unreachable!("one to three passes"),
         };
         let last = Pass {
             n: left,

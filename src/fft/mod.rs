@@ -5,9 +5,10 @@
 //! comes back as f16. Transforms are not scaled and inverse ones divide by the number of points, as PyTorch's are unless
 //! told otherwise; the product with a number that makes them `"ortho"` is fused into what is next to it.
 //!
-//! Up to 2,048 points, whose largest prime factor is 31, are one launch of a kernel that reads and writes each number
-//! once (`shaders/fft`); longer lines, and strided ones, take two or three. With larger prime factors, a transform is
-//! three of twice to four times the size, and less exact by a decimal digit. On the CPU a library, `rustfft`, does all.
+//! Up to 2,048 points with no prime factor above 31 are one launch of a kernel that reads and writes each number once
+//! (`shaders/fft`); longer lines, and strided ones of more than 128 points, take two or three where they can be divided.
+//! With larger prime factors a transform is three of up to four times the size, and less exact by a decimal digit. On the
+//! CPU a library, `rustfft`, does all.
 //!
 //! ```
 //! use brasa::{Device, Tensor, fft};
@@ -46,6 +47,9 @@ use crate::graph::refuse;
 use crate::tensor::Tensor;
 
 use lines::{Lines, Side};
+
+/// The most points of a transform: four times as many are still counted in 32 bits.
+pub(crate) const MOST: usize = 1 << 28;
 
 /// The discrete Fourier transform along an axis, of `n` points, by default as many as there are: what is longer is cut,
 /// and what is shorter continued with zeros (which are not stored anywhere). `X[k] = Σ x[j] exp(-2πi jk / n)`.
@@ -89,10 +93,8 @@ pub fn ifft(z: &Complex, n: impl Into<Option<usize>>, axis: isize) -> Complex {
 #[must_use]
 pub fn rfft(x: &Tensor, n: impl Into<Option<usize>>, axis: isize) -> Complex {
     let along = Along::of("rfft", x, axis);
-    let n = along.points(n.into().unwrap_or(along.size));
-    let (from, to) = (Side::Real(n.min(along.size)), Side::Complex(n / 2 + 1));
-    let (re, im) = along.transform(Lines { n, inverse: false, from, to, scale: 1.0 }, x, None);
-    Complex::new(re, im.expect("complex results"))
+    let n = n.into().unwrap_or(along.size);
+    along.forward(x, n, n / 2 + 1)
 }
 
 /// The inverse of [`rfft`]: `n` real numbers, by default an even number, twice as many as points but for the first and
@@ -109,6 +111,13 @@ pub fn irfft(z: &Complex, n: impl Into<Option<usize>>, axis: isize) -> Tensor {
     let from = Side::Half(along.size.min(n / 2 + 1));
     let lines = Lines { n, inverse: true, from, to: Side::Real(n), scale: 1.0 / n as f32 };
     along.transform(lines, z.re(), Some(z.im())).0
+}
+
+/// All points of the transform of real numbers.
+#[track_caller]
+pub(crate) fn whole_of_real(x: &Tensor, n: usize, axis: isize) -> Complex {
+    let along = Along::of("fft", x, axis);
+    along.forward(x, n, n)
 }
 
 #[track_caller]
@@ -139,10 +148,19 @@ impl<'a> Along<'a> {
     #[track_caller]
     fn points(&self, n: usize) -> usize {
         let Self { name, axis, size } = self;
-        if n == 0 || *size == 0 {
-            refuse(format_args!("{name}: {n} points of {size} along axis {axis}: there must be at least one"));
+        if n == 0 || *size == 0 || n > MOST {
+            refuse(format_args!("{name}: {n} points of {size} along axis {axis}, not from 1 to {MOST}"));
         }
         n
+    }
+
+    /// The first points of the transform of real numbers.
+    #[track_caller]
+    fn forward(&self, x: &Tensor, n: usize, written: usize) -> Complex {
+        let n = self.points(n);
+        let (from, to) = (Side::Real(n.min(self.size)), Side::Complex(written));
+        let (re, im) = self.transform(Lines { n, inverse: false, from, to, scale: 1.0 }, x, None);
+        Complex::new(re, im.expect("complex results"))
     }
 
     /// The transforms of a tensor's lines.

@@ -1,8 +1,7 @@
 //! The kernel: transforms of lines that a workgroup's memory holds.
 
-use crate::custom::{Call, Kernel, Signature};
+use crate::custom::{Call, Kernel, Signature, folded};
 use crate::dtype::{DType, Scalar};
-use crate::linalg::folded;
 
 use super::host;
 use super::radices::{POINTS, radices};

@@ -1,5 +1,6 @@
 //! Transforms along several axes.
 
+use crate::dtype::DType;
 use crate::graph::refuse;
 use crate::tensor::{Axes, Tensor};
 
@@ -9,56 +10,49 @@ use super::{Complex, fft, ifft, irfft, rfft};
 ///
 /// # Panics
 ///
-/// If there is no such axis, or there are no points.
+/// If there is no such axis, an axis occurs twice, or there are no points.
 #[track_caller]
 #[must_use]
 pub fn fftn(z: &Complex, axes: impl Axes) -> Complex {
-    let mut z = z.clone();
-    for axis in axes.axes() {
-        z = fft(&z, None, axis);
-    }
-    z
+    narrowed(along("fftn", wide(z), axes.axes(), false), z.dtype())
 }
 
 /// The inverse of [`fftn`].
 ///
 /// # Panics
 ///
-/// If there is no such axis, or there are no points.
+/// If there is no such axis, an axis occurs twice, or there are no points.
 #[track_caller]
 #[must_use]
 pub fn ifftn(z: &Complex, axes: impl Axes) -> Complex {
-    let mut z = z.clone();
-    for axis in axes.axes() {
-        z = ifft(&z, None, axis);
-    }
-    z
+    narrowed(along("ifftn", wide(z), axes.axes(), true), z.dtype())
 }
 
 /// The transform of real numbers along each of these axes, of which the last one has half of the points.
 ///
 /// # Panics
 ///
-/// If there is no such axis, there are no axes, or there are no points.
+/// If there is no such axis, an axis occurs twice, there are no axes, or there are no points.
 #[track_caller]
 #[must_use]
 pub fn rfftn(x: &Tensor, axes: impl Axes) -> Complex {
-    let mut axes = axes.axes();
-    let last = last("rfftn", &mut axes);
-    fftn(&rfft(x, None, last), &axes[..])
+    let (axes, floats) = (checked("rfftn", x, axes.axes()), x.floats());
+    let Some((&last, others)) = axes.split_last() else { refuse("rfftn: no axes") };
+    let half = rfft(&floats.to_dtype(DType::F32), None, last);
+    narrowed(along("rfftn", half, others.to_vec(), false), floats.dtype())
 }
 
 /// The inverse of [`rfftn`], with `n` points along the last of these axes, as [`irfft`] has them.
 ///
 /// # Panics
 ///
-/// If there is no such axis, there are no axes, or there are no points.
+/// If there is no such axis, an axis occurs twice, there are no axes, or there are no points.
 #[track_caller]
 #[must_use]
 pub fn irfftn(z: &Complex, n: impl Into<Option<usize>>, axes: impl Axes) -> Tensor {
-    let mut axes = axes.axes();
-    let last = last("irfftn", &mut axes);
-    irfft(&ifftn(z, &axes[..]), n, last)
+    let axes = checked("irfftn", z.re(), axes.axes());
+    let Some((&last, others)) = axes.split_last() else { refuse("irfftn: no axes") };
+    irfft(&along("irfftn", wide(z), others.to_vec(), true), n, last).to_dtype(z.dtype())
 }
 
 /// [`fftn`] along the last two axes.
@@ -114,9 +108,34 @@ pub fn irfft2(z: &Complex, n: impl Into<Option<usize>>) -> Tensor {
     irfftn(z, n, [-2, -1])
 }
 
-/// The last one, which the others are left without.
+/// Axes that differ.
 #[track_caller]
-fn last(name: &str, axes: &mut Vec<isize>) -> isize {
-    let Some(last) = axes.pop() else { refuse(format_args!("{name}: no axes")) };
-    last
+fn checked(name: &str, x: &Tensor, axes: Vec<isize>) -> Vec<isize> {
+    for (number, &axis) in axes.iter().enumerate() {
+        let resolved = x.axis(name, axis);
+        if axes[..number].iter().any(|&before| x.axis(name, before) == resolved) {
+            refuse(format_args!("{name}: an axis of {} occurs twice in {axes:?}", x.shape()));
+        }
+    }
+    axes
+}
+
+/// One transform after the other.
+#[track_caller]
+fn along(name: &str, mut z: Complex, axes: Vec<isize>, inverse: bool) -> Complex {
+    for axis in checked(name, z.re(), axes) {
+        z = if inverse { ifft(&z, None, axis) } else { fft(&z, None, axis) };
+    }
+    z
+}
+
+/// In f32: what one axis makes of f16 may not fit into it before the next has summed it.
+#[track_caller]
+fn wide(z: &Complex) -> Complex {
+    narrowed(z.clone(), DType::F32)
+}
+
+#[track_caller]
+fn narrowed(z: Complex, dtype: DType) -> Complex {
+    if z.dtype() == dtype { z } else { Complex::new(z.re().to_dtype(dtype), z.im().to_dtype(dtype)) }
 }

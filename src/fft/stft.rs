@@ -88,7 +88,7 @@ impl Stft {
     ///
     /// # Panics
     ///
-    /// If the signal is shorter than a frame, or than half of one where it is reflected.
+    /// If the signal is shorter than a frame, or no longer than half of one where it is reflected.
     #[track_caller]
     #[must_use]
     pub fn forward(&self, signal: &Tensor) -> Complex {
@@ -128,8 +128,8 @@ impl Stft {
             None => Tensor::ones([self.size], frames.device()).to_dtype(frames.dtype()),
         };
         let count = frames.size(-2);
-        let sum = (frames * &window).overlap_add(self.hop);
-        let weight = window.square().expand([count, self.size]).overlap_add(self.hop);
+        let sum = overlapped(&(frames * &window), self.hop);
+        let weight = overlapped(&window.square().expand([count, self.size]), self.hop);
         let (start, there) = (self.half(), sum.size(-1));
         let end = (start + points).min(there);
         let known = sum.slice(-1, start.min(end)..end) / weight.slice(-1, start.min(end)..end);
@@ -148,4 +148,26 @@ impl Stft {
 #[track_caller]
 fn turned(z: &Complex) -> Complex {
     Complex::new(z.re().transpose(-2, -1), z.im().transpose(-2, -1))
+}
+
+/// Frames `hop` apart, added where they overlap: `[..., count, size]` → `[..., points]`. Each is cut into pieces of `hop`,
+/// of which all first ones follow each other, as do all second ones.
+#[track_caller]
+fn overlapped(frames: &Tensor, hop: usize) -> Tensor {
+    let Some((before, &[count, size])) = frames.shape().split_last_chunk() else { unreachable!("frames") };
+    let pieces = size.div_ceil(hop);
+    let mut widths = vec![(0, 0); frames.rank()];
+    widths[before.len() + 1].1 = (pieces * hop - size) as isize;
+    let cut = frames.pad(&widths, 0.0).reshape([before, &[count, pieces, hop]].concat());
+    widths.pop();
+    let mut sum: Option<Tensor> = None;
+    for piece in 0..pieces {
+        widths[before.len()] = ((piece * hop) as isize, ((pieces - 1 - piece) * hop) as isize);
+        let line = cut.select(-2, piece).reshape([before, &[count * hop]].concat()).pad(&widths, 0.0);
+        sum = Some(match sum {
+            Some(sum) => sum + line,
+            None => line,
+        });
+    }
+    sum.expect("a frame has points").slice(-1, ..(count - 1) * hop + size)
 }

@@ -11,12 +11,9 @@ fn along(size: usize, periodic: bool, device: &Device) -> Tensor {
     Tensor::arange(size, device).to_dtype(DType::F32) / length
 }
 
-/// A sum of cosines, of which the first has no turns; a window of one element is 1.
+/// A sum of cosines, of which the first has no turns.
 #[track_caller]
 pub(crate) fn cosines(terms: &[f64], size: usize, periodic: bool, device: &Device) -> Tensor {
-    if size == 1 {
-        return Tensor::ones([1], device);
-    }
     let turn = along(size, periodic, device) * std::f64::consts::TAU;
     let mut window = Tensor::full([size], terms[0] as f32, device);
     for (number, &term) in terms.iter().enumerate().skip(1) {
@@ -25,7 +22,7 @@ pub(crate) fn cosines(terms: &[f64], size: usize, periodic: bool, device: &Devic
     window
 }
 
-/// Hann's window, `0.5 - 0.5 cos`: `[size]`. A periodic one is for spectra, the other is symmetric. PyTorch's
+/// Hann's window, `0.5 - 0.5 cos`: `[size]`, of which a single element is 1. A periodic one is for spectra, the other is symmetric. PyTorch's
 /// `torch.hann_window`.
 ///
 /// ```
@@ -39,14 +36,14 @@ pub(crate) fn cosines(terms: &[f64], size: usize, periodic: bool, device: &Devic
 #[track_caller]
 #[must_use]
 pub fn hann_window(size: usize, periodic: bool, device: &Device) -> Tensor {
-    cosines(&[0.5, -0.5], size, periodic, device)
+    if size == 1 { Tensor::ones([1], device) } else { cosines(&[0.5, -0.5], size, periodic, device) }
 }
 
 /// Hamming's window, `0.54 - 0.46 cos`, as [`hann_window`]. PyTorch's `torch.hamming_window`.
 #[track_caller]
 #[must_use]
 pub fn hamming_window(size: usize, periodic: bool, device: &Device) -> Tensor {
-    cosines(&[0.54, -0.46], size, periodic, device)
+    if size == 1 { Tensor::ones([1], device) } else { cosines(&[0.54, -0.46], size, periodic, device) }
 }
 
 /// Blackman's window, `0.42 - 0.5 cos + 0.08 cos` of twice as many turns, as [`hann_window`]. PyTorch's
@@ -54,17 +51,14 @@ pub fn hamming_window(size: usize, periodic: bool, device: &Device) -> Tensor {
 #[track_caller]
 #[must_use]
 pub fn blackman_window(size: usize, periodic: bool, device: &Device) -> Tensor {
-    cosines(&[0.42, -0.5, 0.08], size, periodic, device)
+    if size == 1 { Tensor::ones([1], device) } else { cosines(&[0.42, -0.5, 0.08], size, periodic, device) }
 }
 
 /// Bartlett's window, a triangle, as [`hann_window`]. PyTorch's `torch.bartlett_window`.
 #[track_caller]
 #[must_use]
 pub fn bartlett_window(size: usize, periodic: bool, device: &Device) -> Tensor {
-    if size == 1 {
-        return Tensor::ones([1], device);
-    }
-    1.0 - (along(size, periodic, device) * 2.0 - 1.0).abs()
+    if size == 1 { Tensor::ones([1], device) } else { 1.0 - (along(size, periodic, device) * 2.0 - 1.0).abs() }
 }
 
 /// The triangles over frequencies by which a spectrum's points become a mel spectrogram: `[n / 2 + 1, bands]`, for

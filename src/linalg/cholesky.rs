@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use rayon::prelude::*;
 
-use crate::custom::{Call, CustomOp, Kernel, Signature};
+use crate::custom::{Call, CustomOp, Kernel, Signature, folded};
 use crate::dtype::Scalar;
 use crate::tensor::Tensor;
 
-use super::matrices::{BLOCK, Matrices, assert_square, block, folded, halved, joined, product, symmetric, transposed};
+use super::matrices::{BLOCK, Matrices, assert_square, block, halved, joined, product, symmetric, transposed};
 use super::system::System;
 use super::triangular::{Triangle, triangular};
 

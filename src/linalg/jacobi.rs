@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::custom::{Call, CustomOp, Kernel, Signature};
+use crate::custom::{Call, CustomOp, Kernel, Signature, folded};
 use crate::dtype::{DType, Scalar};
 use crate::tensor::Tensor;
 
-use super::matrices::{BLOCK, THREADS, folded};
+use super::matrices::{BLOCK, THREADS};
 
 /// Times that every column meets every other, at the most: six to ten leave nothing but rounding.
 const SWEEPS: usize = 12;

@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use rayon::prelude::*;
 
-use crate::custom::{Call, CustomOp, Kernel, Signature};
+use crate::custom::{Call, CustomOp, Kernel, Signature, folded};
 use crate::dtype::{DType, Scalar};
 use crate::tensor::Tensor;
 
-use super::matrices::{Matrices, assert_square, block, folded, halved, joined, of_panels, panel, product, transposed};
+use super::matrices::{Matrices, assert_square, block, halved, joined, of_panels, panel, product, transposed};
 use super::system::System;
 use super::triangular::{Triangle, triangular};
 

@@ -14,9 +14,6 @@ pub(super) const BLOCK: usize = 64;
 /// Threads of a workgroup that has a matrix to itself.
 pub(super) const THREADS: usize = 256;
 
-/// Workgroups of one dimension; adapters allow twice as many, nearly.
-const GROUPS: usize = 1 << 15;
-
 /// A tensor as a batch of matrices in f32.
 pub(super) struct Matrices {
     /// `[count, rows, columns]`
@@ -125,12 +122,6 @@ pub(super) const fn halved(size: usize, block: usize) -> usize {
     block * size.div_ceil(block).next_power_of_two() / 2
 }
 
-/// So many workgroups.
-pub(crate) fn folded(groups: usize) -> [u32; 3] {
-    let across = groups.min(GROUPS);
-    [across as u32, groups.div_ceil(across.max(1)) as u32, 1]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +133,5 @@ mod tests {
             assert!(half.is_multiple_of(BLOCK) && half < size && size <= 2 * half, "{size} at {half}");
         }
         assert_eq!([1, 1000, 5000, 100_000].map(panel), [64, 64, 32, 4]);
-        assert_eq!(folded(0), [0, 0, 1]);
-        assert_eq!(folded(70_000), [32_768, 3, 1]);
     }
 }

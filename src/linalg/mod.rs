@@ -42,8 +42,6 @@ mod triangular;
 
 pub use cholesky::{cholesky, cholesky_solve};
 pub use eigen::{eigh, eigvalsh};
-pub(crate) use matrices::folded;
-
 pub use lu::{det, inv, matrix_power, slogdet, solve};
 pub use qr::{lstsq, qr};
 pub use svd::{cond, matrix_rank, pinv, svd, svdvals};

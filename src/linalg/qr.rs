@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use rayon::prelude::*;
 
-use crate::custom::{Call, CustomOp, Kernel, Signature};
+use crate::custom::{Call, CustomOp, Kernel, Signature, folded};
 use crate::dtype::{DType, Scalar};
 use crate::tensor::Tensor;
 
-use super::matrices::{Matrices, block, folded, halved, joined, of_panels, panel, product, scaled, transposed};
+use super::matrices::{Matrices, block, halved, joined, of_panels, panel, product, scaled, transposed};
 use super::system::System;
 use super::triangular::{Triangle, triangular};
 

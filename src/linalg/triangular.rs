@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use rayon::prelude::*;
 
-use crate::custom::{Call, CustomOp, Kernel, Signature};
+use crate::custom::{Call, CustomOp, Kernel, Signature, folded};
 use crate::dtype::Scalar;
 use crate::tensor::Tensor;
 
-use super::matrices::{BLOCK, assert_square, block, folded, halved, product, transposed};
+use super::matrices::{BLOCK, assert_square, block, halved, product, transposed};
 use super::system::System;
 
 /// Which elements of a matrix count; the others are taken for zeros, whatever they are.

@@ -389,11 +389,15 @@ impl Chooser<'_> {
         {
             start += more;
             lies = nodes[lies].inputs[0];
+            // what is in between may come to be stored, too
+            let aligned = (start * nodes[number].dtype.size_bytes()).is_multiple_of(ALIGNMENT);
+            if !aligned || self.unaligned.contains(&lies) {
+                return number;
+            }
         }
         // of what is not in memory in any case, no more than is wanted
         let fits = self.stored(lies) || nodes[lies].shape.numel() == nodes[number].shape.numel();
-        let aligned = (start * nodes[number].dtype.size_bytes()).is_multiple_of(ALIGNMENT);
-        if fits && aligned && !self.unaligned.contains(&lies) { lies } else { number }
+        if fits { lies } else { number }
     }
 
     /// Why `number` should be stored, if it would else be computed too often for what it costs.

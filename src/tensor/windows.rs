@@ -5,17 +5,8 @@ use crate::graph::Dim;
 use crate::ops::conv::ConvOptions;
 use crate::ops::movement::{self, Moved, Window};
 use crate::ops::{adjoint, ok};
-use crate::shape::Shape;
 
 use super::Tensor;
-
-/// Windows along an axis, behind all axes.
-fn unfolded(shape: &Shape, axis: usize, size: usize, step: usize) -> Moved {
-    let Moved { mut dims, shape } = movement::identity(shape);
-    dims[axis] = Dim { terms: vec![(axis, step as i64), (shape.rank(), 1)], offset: 0, divisor: 1 };
-    let shape = movement::with_size(&shape, axis, (shape[axis] - size) / step + 1);
-    Moved { dims, shape: [shape.dims(), &[size]].concat().into() }
-}
 
 impl Tensor {
     /// Sliding windows over the last axes, one [`Window`] each: `[.., size..]` → `[.., count.., kernel..]`; elements
@@ -41,17 +32,10 @@ impl Tensor {
         let axis = self.axis("unfold", axis);
         let whole = self.shape()[axis];
         assert!(size <= whole && step > 0, "unfold: {size} elements by {step} along axis {axis} of {}", self.shape());
-        self.moved_zero(unfolded(self.shape(), axis, size, step))
-    }
-
-    /// The adjoint of [`Tensor::unfold`] along the last axis: windows `step` apart, added where they overlap:
-    /// `[..., count, size]` → `[..., (count - 1) · step + size]`.
-    #[track_caller]
-    pub(crate) fn overlap_add(&self, step: usize) -> Self {
-        let Some((before, &[count, size])) = self.shape().split_last_chunk() else { unreachable!("windows") };
-        let whole: Shape = [before, &[(count - 1) * step + size]].concat().into();
-        let moved = unfolded(&whole, before.len(), size, step);
-        adjoint::adjoint(&moved.dims, &whole, self)
+        let Moved { mut dims, shape } = movement::identity(self.shape());
+        dims[axis] = Dim { terms: vec![(axis, step as i64), (self.rank(), 1)], offset: 0, divisor: 1 };
+        let shape = movement::with_size(&shape, axis, (whole - size) / step + 1);
+        self.moved_zero(Moved { dims, shape: [shape.dims(), &[size]].concat().into() })
     }
 
     /// The windows of a convolution as columns: `[batch, channels, height, width]` → `[batch, channels · kernel,
@@ -93,7 +77,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn image_windows(&self, name: &str, image: &Shape, windows: &[Window]) -> Moved {
+    fn image_windows(&self, name: &str, image: &crate::Shape, windows: &[Window]) -> Moved {
         assert!(image.rank() == 4, "{name}: {image} is not [batch, channels, height, width]");
         ok(movement::windows(name, image, windows))
     }

@@ -3,11 +3,13 @@
 
 use std::f64::consts::TAU;
 
+use brasa::autodiff::grad;
 use brasa::fft::{self, Complex, Stft};
+use brasa::runtime::Step;
 use brasa::tensor::autocast;
 use brasa::{DType, Device, Tensor};
 
-use crate::common::{devices, floats, panic_of};
+use crate::common::{devices, floats, panic_of, read};
 
 fn values(seed: u64, shape: &[usize], device: &Device) -> Tensor {
     let values = floats(seed, shape.iter().product(), -1.0, 1.0);
@@ -142,6 +144,53 @@ fn long_lines_are_transformed_in_passes() {
     }
 }
 
+/// The gradients of a transform of several passes, of a convolution, and of what is cut and continued, are those that
+/// the CPU has, where each is one transform.
+#[test]
+fn gradients_pass_through_all_passes() {
+    let host = Device::cpu();
+    for device in devices() {
+        for (shape, n) in [([1, 4096, 1], 4096), ([1, 3000, 1], 4096), ([1, 600, 3], 600), ([2, 1511, 1], 1511)] {
+            let of = |device: &Device| {
+                let z = complex(21, &shape, device);
+                let weights = complex(23, &[shape[0], n, shape[2]], device);
+                let half = weights.map(|part| part.slice(1, ..=n / 2));
+                let sum = |z: &Complex, weights: &Complex| (z.re() * weights.re() + z.im() * weights.im()).sum();
+                let real = fft::rfft(z.re(), n, 1);
+                let back = fft::irfft(&z.map(|part| part.slice(1, ..100)), n, 1);
+                let all = sum(&fft::fft(&z, n, 1), &weights) + sum(&real, &half) + (back * weights.im()).sum() * n;
+                grad(&all, &[z.re(), z.im()]).iter().map(read).collect::<Vec<_>>()
+            };
+            let (got, expected) = (of(&device), of(&host));
+            for (got, expected) in got.iter().zip(&expected) {
+                let scale = expected.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+                let off = got.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(off <= 1e-5 * scale, "{n} of {shape:?}: {off} off of {scale} on {}", device.name());
+            }
+        }
+    }
+}
+
+/// A span began at the wrong element where what was in between came to be stored for another reader.
+#[test]
+fn slices_of_slices_are_read_where_they_lie() {
+    for device in devices() {
+        let x = values(31, &[1024], &device);
+        let index = Tensor::from_slice(&[3, 0], [2], &device).expect("fits");
+        let (step_x, expected) = (x.clone(), fft::rfft(&x.slice(0, 64..), None, 0));
+        let mut step = Step::new(&device, |inputs| {
+            let between = inputs[0].slice(0, 32..);
+            vec![fft::rfft(&between.slice(0, 32..), None, 0).re().clone(), between.index_select(0, &inputs[1])]
+        })
+        .expect("a step");
+        for _ in 0..2 {
+            let outputs = step.run(&[step_x.clone(), index.clone()]).expect("it runs");
+            assert!(outputs[0].allclose(expected.re(), 1e-5, 1e-5).expect("values"));
+            assert_eq!(read(&outputs[1]), [read(&x)[35], read(&x)[32]]);
+        }
+    }
+}
+
 /// Values of each frequency alone, which are known without a sum of all points.
 fn assert_tones(device: &Device, n: usize, frequencies: &[usize]) {
     let number = Tensor::arange(n, device);
@@ -201,6 +250,16 @@ fn types_and_empty_batches() {
         assert_near("within autocast", &pairs(&within), &pairs(&expected), 0.0);
         let numbers = Tensor::arange(6, &device);
         assert_eq!(fft::rfft(&numbers, None, 0).dtype(), DType::F32);
+        // what one axis makes does not fit into f16, and is gone after the next
+        let large = Tensor::full([2, 100], 1000.0_f32, &device)
+            * Tensor::from_slice(&[1.0_f32, -1.0], [2, 1], &device).expect("fits");
+        let both = fft::rfft2(&large.to_dtype(DType::F16));
+        assert_eq!(both.re().select(0, 0).select(0, 0).to_dtype(DType::F32).item::<f32>().expect("a value"), 0.0);
+        // a quotient fits where squares do not
+        let of = |re: f32, im: f32| Complex::new(Tensor::scalar(re, &device), Tensor::scalar(im, &device));
+        assert_near("a quotient", &pairs(&(of(1e38, 0.0) / of(2e38, 2e38))), &[[0.25, -0.25]], 4.0);
+        let nothing = Tensor::zeros([6, 0], &device);
+        assert_eq!(fft::rfft(&nothing, None, 0).shape().dims(), [4, 0]);
         let nothing = Tensor::zeros([0, 6], &device);
         assert_eq!(fft::rfft(&nothing, None, 1).shape().dims(), [0, 4]);
         assert_eq!(fft::irfft(&Complex::real(&nothing), 7, 1).shape().dims(), [0, 7]);
@@ -241,6 +300,8 @@ fn wrong_sizes_are_told_at_the_callers_line() {
     tell(&|| drop(fft::irfft2(&Complex::real(&x), None)), "irfft: 0 points of 0");
     tell(&|| drop(fft::fft(&z, None, 2)), "fft: [4, 3] has no axis 2");
     tell(&|| drop(fft::rfftn(&x, [0; 0])), "no axes");
+    tell(&|| drop(fft::fftn(&z, [1, -1])), "fftn: an axis of [4, 3] occurs twice");
+    tell(&|| drop(fft::fft(&z, 1 << 30, 0)), "fft: 1073741824 points of 4");
     tell(&|| drop(Complex::new(x.clone(), z.re().clone())), "[4, 0]");
     tell(&|| drop(Complex::from_pairs(z.re())), "[4, 3]");
     tell(&|| drop(&z * &x), "[4, 0]");

@@ -20,8 +20,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 /// A signal whose last axis is one of real parts, or of pairs.
-fn signal(call: &Call<'_>) -> Result<(Tensor, Option<Tensor>)> {
-    let signal = call.float(0)?;
+fn signal(signal: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
     let shape = signal.shape();
     match shape.last() {
         Some(1) if shape.rank() > 1 => Ok((signal.select(-1, 0), None)),
@@ -31,8 +30,9 @@ fn signal(call: &Call<'_>) -> Result<(Tensor, Option<Tensor>)> {
 }
 
 fn transform(call: &Call<'_>) -> Outputs {
-    let (re, im) = signal(call)?;
-    let whole = call.value(0)?.shape().clone();
+    let x = call.float(0)?;
+    let (re, im) = signal(&x)?;
+    let whole = x.shape();
     let number = match call.opset() {
         ..20 => call.int("axis", 1)?,
         _ => match call.given(2) {
@@ -40,7 +40,7 @@ fn transform(call: &Call<'_>) -> Outputs {
             Some(_) => call.scalar_int(2)?,
         },
     };
-    let axis = checks::axis(number, whole.rank(), &whole)?;
+    let axis = checks::axis(number, whole.rank(), whole)?;
     if axis == re.rank() {
         return fail(format!("axis {number} of {whole} is that of the parts"));
     }
@@ -51,7 +51,7 @@ fn transform(call: &Call<'_>) -> Outputs {
         None => there,
         Some(_) => checks::sizes(&[call.scalar_int(1)?], "the length")?[0],
     };
-    if n == 0 || there == 0 {
+    if n == 0 || there == 0 || n > fft::MOST {
         return fail(format!("a transform of {n} points of {there}"));
     }
     let mut sizes = whole.to_vec();
@@ -60,8 +60,9 @@ fn transform(call: &Call<'_>) -> Outputs {
     let axis = axis.cast_signed();
     let z = match &im {
         Some(im) => Complex::new(re.clone(), im.clone()),
-        None if half && !inverse => return one(fft::rfft(&re, n, axis).to_pairs()),
-        None => Complex::real(&re),
+        None if inverse => Complex::real(&re),
+        None if half => return one(fft::rfft(&re, n, axis).to_pairs()),
+        None => return one(fft::whole_of_real(&re, n, axis).to_pairs()),
     };
     match (inverse, half) {
         (true, true) => one(fft::irfft(&z, n, axis).unsqueeze(-1)),
@@ -74,10 +75,11 @@ fn transform(call: &Call<'_>) -> Outputs {
 }
 
 fn frames(call: &Call<'_>) -> Outputs {
-    let (re, im) = signal(call)?;
-    let shape = call.value(0)?.shape();
-    if shape.rank() != 3 {
-        return fail(format!("{shape} is not [batch, points, 1 or 2]"));
+    let x = call.float(0)?;
+    // PyTorch leaves the axis of parts out
+    let (re, im) = if x.rank() == 2 { (x.clone(), None) } else { signal(&x)? };
+    if re.rank() != 2 {
+        return fail(format!("{} is not [batch, points, 1 or 2]", x.shape()));
     }
     let window = call.optional_float(2)?;
     let told = call.given(3).map(|_| call.scalar_int(3)).transpose()?;
@@ -88,7 +90,7 @@ fn frames(call: &Call<'_>) -> Outputs {
     };
     let step = checks::sizes(&[call.scalar_int(1)?], "the step")?[0];
     let there = re.shape()[1];
-    if size == 0 || step == 0 || size > there {
+    if size == 0 || step == 0 || size > there.min(fft::MOST) {
         return fail(format!("frames of {size} points, one every {step}, of a signal of {there}"));
     }
     if let Some(window) = window.as_ref().filter(|window| *window.shape() != [size].into()) {
@@ -105,7 +107,7 @@ fn frames(call: &Call<'_>) -> Outputs {
     let half = call.int("onesided", 1)? != 0;
     one(match (im, half) {
         (None, true) => fft::rfft(&framed(&re), None, -1).to_pairs(),
-        (None, false) => fft::fft(&Complex::real(&framed(&re)), None, -1).to_pairs(),
+        (None, false) => fft::whole_of_real(&framed(&re), size, -1).to_pairs(),
         (Some(im), false) => fft::fft(&Complex::new(framed(&re), framed(&im)), None, -1).to_pairs(),
         (Some(_), true) => return fail("complex signals have no spectra of one side"),
     })

@@ -133,6 +133,61 @@ fn shapes_that_do_not_fit_are_told_with_the_node() {
 }
 
 #[test]
+fn transforms_that_do_not_fit_are_told() {
+    let scalar = |name: &str, value: i64| TensorProto { dims: Vec::new(), ..ints(name, &[value]) };
+    let transform =
+        |inputs: &[&str], attributes, numbers| graph(vec![with(node("DFT", inputs, &["y"]), attributes)], numbers);
+    let plain = || transform(&["x"], Vec::new(), Vec::new());
+    check(
+        &refused_with(&[2, 6], plain()),
+        &["DFT \"#0\"", "[2, 6]", "neither of real numbers, 1, nor of complex ones, 2"],
+    );
+    check(&refused_with(&[2, 0, 1], plain()), &["DFT \"#0\": a transform of 0 points of 0"]);
+    let length = |n| transform(&["x", "n"], Vec::new(), vec![scalar("n", n)]);
+    check(&refused_with(&[2, 6, 1], length(0)), &["a transform of 0 points of 6"]);
+    check(&refused_with(&[2, 6, 1], length(-1)), &["the length [-1] are no sizes"]);
+    check(&refused_with(&[2, 6, 1], length(1 << 29)), &["is refused"]);
+    let along = |axis| transform(&["x", "", "a"], Vec::new(), vec![scalar("a", axis)]);
+    check(&refused_with(&[2, 6, 1], along(2)), &["axis 2 of [2, 6, 1] is that of the parts"]);
+    check(&refused_with(&[2, 6, 1], along(7)), &["there is no axis 7 in [2, 6, 1]"]);
+
+    let frames = |step, window: &[f32], attributes| {
+        let numbers = vec![scalar("s", step), floats("w", &[window.len() as i64], window), scalar("l", 4)];
+        graph(vec![with(node("STFT", &["x", "s", "w", "l"], &["y"]), attributes)], numbers)
+    };
+    check(
+        &refused_with(&[2, 6, 1], frames(0, &[1.0; 4], Vec::new())),
+        &["frames of 4 points, one every 0, of a signal of 6"],
+    );
+    check(&refused_with(&[2, 3, 1], frames(1, &[1.0; 4], Vec::new())), &["frames of 4 points", "of a signal of 3"]);
+    check(&refused_with(&[2, 6, 1], frames(1, &[1.0; 3], Vec::new())), &["a window [3] for frames of 4 points"]);
+    check(
+        &refused_with(&[2, 6, 2], frames(1, &[1.0; 4], Vec::new())),
+        &["complex signals have no spectra of one side"],
+    );
+    check(&refused_with(&[6], frames(1, &[1.0; 4], Vec::new())), &["STFT", "[6]"]);
+    // as PyTorch writes it, without an axis of parts
+    let spectra = loaded(frames(2, &[1.0; 4], Vec::new())).expect("read").run(&[Tensor::ones([1, 8], &Device::cpu())]);
+    let spectra = spectra.expect("it fits").remove(0);
+    assert_eq!(spectra.shape().dims(), [1, 3, 3, 2]);
+    assert_eq!(spectra.select(-1, 0).select(-1, 0).to_vec::<f32>().expect("values"), [4.0; 3]);
+
+    let bands = |low: f32, high: f32| {
+        let numbers = vec![
+            scalar("m", 3),
+            scalar("n", 16),
+            scalar("r", 100),
+            floats("a", &[], &[low]),
+            floats("b", &[], &[high]),
+        ];
+        let weights = node("MelWeightMatrix", &["m", "n", "r", "a", "b"], &["z"]);
+        graph(vec![weights, node("MatMul", &["x", "z"], &["y"])], numbers)
+    };
+    check(&refused_with(&[2, 9], bands(0.0, 900.0)), &["bands from 0 to 900 Hz at 100 Hz, outside of 9 points"]);
+    check(&refused_with(&[2, 9], bands(f32::NAN, 50.0)), &["bands from NaN"]);
+}
+
+#[test]
 fn no_small_file_makes_large_values() {
     let expand = graph(vec![node("Expand", &["x", "s"], &["y"])], vec![ints("s", &[1 << 20, 1 << 20])]);
     check(&refused_with(&[1], expand), &["Expand \"#0\": a value of shape [1048576, 1048576] is refused"]);
