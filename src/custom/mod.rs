@@ -187,8 +187,9 @@ pub trait Kernel<const INPUTS: usize, const OUTPUTS: usize = 1>: Eq + Hash + Sen
     fn host(&self, call: &Call, inputs: [&[f64]; INPUTS], outputs: [&mut [f64]; OUTPUTS]);
 
     /// The same in f32, for a kernel of which speed on the CPU is asked: called instead of [`host`](Self::host) where all
-    /// inputs and outputs are f32, with the values as they lie in memory. Outputs hold anything before, unless [`zeroed`](Self::zeroed)
-    /// says otherwise. The default returns false, which says that there is no such form of this call; then nothing may have been written.
+    /// inputs and outputs are f32, with the values as they lie in memory. Outputs hold anything before, unless
+    /// [`zeroed`](Self::zeroed) says otherwise. The default returns false, which says that there is no such form of this
+    /// call; then nothing may have been written.
     fn host_f32(&self, call: &Call, inputs: [&[f32]; INPUTS], outputs: [&mut [f32]; OUTPUTS]) -> bool {
         let _ = (call, inputs, outputs);
         false

@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
+use super::Complex;
 use super::lines::{Lines, Parts, Side};
 
 /// Bluestein's algorithm: with `2 jk = j² + k² - (k - j)²`, a transform is a convolution, which is a product of
@@ -13,32 +14,35 @@ pub(super) fn by_convolution(lines: Lines, re: &Tensor, im: Option<&Tensor>) -> 
     let (whole_re, whole_im) = whole(lines, re, im);
     let (read, written) = (whole_re.size(1), lines.to.points());
     let m = (read + written - 1).next_power_of_two();
-    let chirp = Chirp::of(read.max(written), lines, re.device());
-    let (re_in, im_in) = chirp.times(&whole_re, whole_im.as_ref());
+    let chirp = chirp(read.max(written), lines, re.device());
     let there = Lines { n: m, inverse: false, from: Side::Complex(read), to: Side::Complex(m), scale: 1.0 };
-    let signal = complex(there.of(&re_in, Some(&im_in)));
-    let (filter_re, filter_im) = chirp.filter(read, written, m);
-    let filter = complex(Lines { from: Side::Complex(m), ..there }.of(&filter_re, Some(&filter_im)));
-    let product_re = &signal.0 * &filter.0 - &signal.1 * &filter.1;
-    let product_im = &signal.0 * &filter.1 + &signal.1 * &filter.0;
+    let own = first(&chirp, read);
+    let signal = match whole_im {
+        Some(whole_im) => Complex::new(whole_re, whole_im) * own,
+        None => own * whole_re,
+    };
+    let signal = transformed(there, &signal);
+    let filter = transformed(Lines { from: Side::Complex(m), ..there }, &filter(&chirp, read, written, m));
     let scale = lines.scale / m as f32;
     let back = Lines { inverse: true, from: Side::Complex(m), to: Side::Complex(written), scale, ..there };
-    let (re_out, im_out) = complex(back.of(&product_re, Some(&product_im)));
-    let (re_out, im_out) = chirp.times(&re_out, Some(&im_out));
+    let result = transformed(back, &(signal * filter)) * first(&chirp, written);
     let rule = lines.rule();
     if lines.to.is_real() {
-        let re_out =
-            re_out.with_gradient(&lines.inputs(re, im), move |_, _, gradient| rule(std::slice::from_ref(gradient)));
-        return (re_out, None);
+        let inputs = lines.inputs(re, im);
+        let re = result.re().with_gradient(&inputs, move |_, _, gradient| rule(std::slice::from_ref(gradient)));
+        return (re, None);
     }
-    let both = Tensor::stack(&[&re_out, &im_out], 0).with_gradient(&lines.inputs(re, im), move |_, _, gradient| {
-        rule(&[gradient.select(0, 0), gradient.select(0, 1)])
-    });
+    let both = Tensor::stack(&[result.re(), result.im()], 0)
+        .with_gradient(&lines.inputs(re, im), move |_, _, gradient| {
+            rule(&[gradient.select(0, 0), gradient.select(0, 1)])
+        });
     (both.select(0, 0), Some(both.select(0, 1)))
 }
 
-fn complex((re, im): Parts) -> (Tensor, Tensor) {
-    (re, im.expect("not only real parts"))
+#[track_caller]
+fn transformed(lines: Lines, z: &Complex) -> Complex {
+    let (re, im) = lines.of(z.re(), Some(z.im()));
+    Complex::new(re, im.expect("complex results"))
 }
 
 /// All points of lines of which half may be there.
@@ -56,47 +60,34 @@ fn whole(lines: Lines, re: &Tensor, im: Option<&Tensor>) -> Parts {
     (whole, Some(Tensor::cat(&[&first, &im, &middle, &-im.flip(1)], 1)))
 }
 
-/// exp(∓πi j² / n) for the first j, `[1, count, 1]` each.
-struct Chirp {
-    re: Tensor,
-    im: Tensor,
+/// exp(∓πi j² / n) for the first j: `[1, count, 1]`.
+#[track_caller]
+fn chirp(count: usize, lines: Lines, device: &Device) -> Complex {
+    let turn = 2 * lines.n;
+    let number = Tensor::arange(count, device).to_dtype(DType::U32);
+    // squares as far as they count, whose angles are then between -π and π
+    let square = if count <= 1 << 16 { (&number * &number).remainder(turn) } else { square(&number, count, turn) };
+    let square = square.to_dtype(DType::I32);
+    let near = square.gt(lines.n).where_(&square - turn, &square);
+    let angle = near.to_dtype(DType::F32) * (std::f64::consts::PI / lines.n as f64);
+    let (re, im) = (angle.cos().reshape([1, count, 1]), angle.sin().reshape([1, count, 1]));
+    Complex::new(re, if lines.inverse { im } else { -im })
 }
 
-impl Chirp {
-    #[track_caller]
-    fn of(count: usize, lines: Lines, device: &Device) -> Self {
-        let turn = 2 * lines.n;
-        let number = Tensor::arange(count, device).to_dtype(DType::U32);
-        // squares as far as they count, whose angles are then between -π and π
-        let square = if count <= 1 << 16 { (&number * &number).remainder(turn) } else { square(&number, count, turn) };
-        let square = square.to_dtype(DType::I32);
-        let near = square.gt(lines.n).where_(&square - turn, &square);
-        let angle = near.to_dtype(DType::F32) * (std::f64::consts::PI / lines.n as f64);
-        let (re, im) = (angle.cos().reshape([1, count, 1]), angle.sin().reshape([1, count, 1]));
-        Self { re, im: if lines.inverse { im } else { -im } }
-    }
+#[track_caller]
+fn first(chirp: &Complex, points: usize) -> Complex {
+    Complex::new(chirp.re().slice(1, 0..points), chirp.im().slice(1, 0..points))
+}
 
-    /// The product with the first points.
-    #[track_caller]
-    fn times(&self, re: &Tensor, im: Option<&Tensor>) -> (Tensor, Tensor) {
-        let points = re.size(1);
-        let (own_re, own_im) = (self.re.slice(1, 0..points), self.im.slice(1, 0..points));
-        match im {
-            Some(im) => (re * &own_re - im * &own_im, re * &own_im + im * &own_re),
-            None => (re * own_re, re * own_im),
-        }
-    }
-
-    /// The conjugates around zero, as far as results and points are apart, on a circle of `m`.
-    #[track_caller]
-    fn filter(&self, read: usize, written: usize, m: usize) -> (Tensor, Tensor) {
-        let nothing = Tensor::zeros([1, m + 1 - read - written, 1], self.re.device());
-        let around = |part: &Tensor| {
-            let (after, before) = (part.slice(1, 0..written), part.slice(1, 1..read).flip(1));
-            Tensor::cat(&[&after, &nothing, &before], 1)
-        };
-        (around(&self.re), -around(&self.im))
-    }
+/// The chirp's conjugates around zero, as far as results and points are apart, on a circle of `m`.
+#[track_caller]
+fn filter(chirp: &Complex, read: usize, written: usize, m: usize) -> Complex {
+    let nothing = Tensor::zeros([1, m + 1 - read - written, 1], chirp.device());
+    let around = |part: &Tensor| {
+        let (after, before) = (part.slice(1, 0..written), part.slice(1, 1..read).flip(1));
+        Tensor::cat(&[&after, &nothing, &before], 1)
+    };
+    chirp.conj().map(around)
 }
 
 /// Squares modulo `turn`, of numbers below `count` whose squares are too large.

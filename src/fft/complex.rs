@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::graph::refuse;
 use crate::shape::Shape;
-use crate::tensor::Tensor;
+use crate::tensor::{Axes, Tensor};
 
 /// What is linear in each of two complex numbers. A closure would not know who called.
 macro_rules! product {
@@ -185,7 +185,7 @@ impl Complex {
     /// Sums along these axes.
     #[track_caller]
     #[must_use]
-    pub fn sum_dim(&self, axes: impl crate::tensor::Axes + Clone) -> Self {
+    pub fn sum_dim(&self, axes: impl Axes + Clone) -> Self {
         Self::new(self.re.sum_dim(axes.clone()), self.im.sum_dim(axes))
     }
 

@@ -39,8 +39,8 @@ pub use complex::Complex;
 pub use frequencies::{fftfreq, fftshift, ifftshift, rfftfreq};
 pub use several::{fft2, fftn, ifft2, ifftn, irfft2, irfftn, rfft2, rfftn};
 pub use stft::Stft;
-pub(crate) use windows::cosines;
 pub use windows::{bartlett_window, blackman_window, hamming_window, hann_window, mel_filters};
+pub(crate) use windows::{cosines, mel};
 
 use crate::dtype::DType;
 use crate::graph::refuse;

@@ -14,7 +14,7 @@ use super::{Complex, fft, ifft, irfft, rfft};
 #[track_caller]
 #[must_use]
 pub fn fftn(z: &Complex, axes: impl Axes) -> Complex {
-    narrowed(along("fftn", wide(z), axes.axes(), false), z.dtype())
+    narrowed(along(wide(z), &checked("fftn", z.re(), axes.axes()), false), z.dtype())
 }
 
 /// The inverse of [`fftn`].
@@ -25,7 +25,7 @@ pub fn fftn(z: &Complex, axes: impl Axes) -> Complex {
 #[track_caller]
 #[must_use]
 pub fn ifftn(z: &Complex, axes: impl Axes) -> Complex {
-    narrowed(along("ifftn", wide(z), axes.axes(), true), z.dtype())
+    narrowed(along(wide(z), &checked("ifftn", z.re(), axes.axes()), true), z.dtype())
 }
 
 /// The transform of real numbers along each of these axes, of which the last one has half of the points.
@@ -39,7 +39,7 @@ pub fn rfftn(x: &Tensor, axes: impl Axes) -> Complex {
     let (axes, floats) = (checked("rfftn", x, axes.axes()), x.floats());
     let Some((&last, others)) = axes.split_last() else { refuse("rfftn: no axes") };
     let half = rfft(&floats.to_dtype(DType::F32), None, last);
-    narrowed(along("rfftn", half, others.to_vec(), false), floats.dtype())
+    narrowed(along(half, others, false), floats.dtype())
 }
 
 /// The inverse of [`rfftn`], with `n` points along the last of these axes, as [`irfft`] has them.
@@ -52,7 +52,7 @@ pub fn rfftn(x: &Tensor, axes: impl Axes) -> Complex {
 pub fn irfftn(z: &Complex, n: impl Into<Option<usize>>, axes: impl Axes) -> Tensor {
     let axes = checked("irfftn", z.re(), axes.axes());
     let Some((&last, others)) = axes.split_last() else { refuse("irfftn: no axes") };
-    irfft(&along("irfftn", wide(z), others.to_vec(), true), n, last).to_dtype(z.dtype())
+    irfft(&along(wide(z), others, true), n, last).to_dtype(z.dtype())
 }
 
 /// [`fftn`] along the last two axes.
@@ -122,8 +122,8 @@ fn checked(name: &str, x: &Tensor, axes: Vec<isize>) -> Vec<isize> {
 
 /// One transform after the other.
 #[track_caller]
-fn along(name: &str, mut z: Complex, axes: Vec<isize>, inverse: bool) -> Complex {
-    for axis in checked(name, z.re(), axes) {
+fn along(mut z: Complex, axes: &[isize], inverse: bool) -> Complex {
+    for &axis in axes {
         z = if inverse { ifft(&z, None, axis) } else { fft(&z, None, axis) };
     }
     z

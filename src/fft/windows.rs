@@ -22,8 +22,14 @@ pub(crate) fn cosines(terms: &[f64], size: usize, periodic: bool, device: &Devic
     window
 }
 
-/// Hann's window, `0.5 - 0.5 cos`: `[size]`, of which a single element is 1. A periodic one is for spectra, the other is symmetric. PyTorch's
-/// `torch.hann_window`.
+/// A window, of which a single element is 1.
+#[track_caller]
+fn or_one(window: Tensor) -> Tensor {
+    if window.numel() == 1 { window.ones_like() } else { window }
+}
+
+/// Hann's window, `0.5 - 0.5 cos`: `[size]`, of which a single element is 1. A periodic one is for spectra, the other is
+/// symmetric. PyTorch's `torch.hann_window`.
 ///
 /// ```
 /// use brasa::{Device, Tensor, fft};
@@ -36,14 +42,14 @@ pub(crate) fn cosines(terms: &[f64], size: usize, periodic: bool, device: &Devic
 #[track_caller]
 #[must_use]
 pub fn hann_window(size: usize, periodic: bool, device: &Device) -> Tensor {
-    if size == 1 { Tensor::ones([1], device) } else { cosines(&[0.5, -0.5], size, periodic, device) }
+    or_one(cosines(&[0.5, -0.5], size, periodic, device))
 }
 
 /// Hamming's window, `0.54 - 0.46 cos`, as [`hann_window`]. PyTorch's `torch.hamming_window`.
 #[track_caller]
 #[must_use]
 pub fn hamming_window(size: usize, periodic: bool, device: &Device) -> Tensor {
-    if size == 1 { Tensor::ones([1], device) } else { cosines(&[0.54, -0.46], size, periodic, device) }
+    or_one(cosines(&[0.54, -0.46], size, periodic, device))
 }
 
 /// Blackman's window, `0.42 - 0.5 cos + 0.08 cos` of twice as many turns, as [`hann_window`]. PyTorch's
@@ -51,14 +57,19 @@ pub fn hamming_window(size: usize, periodic: bool, device: &Device) -> Tensor {
 #[track_caller]
 #[must_use]
 pub fn blackman_window(size: usize, periodic: bool, device: &Device) -> Tensor {
-    if size == 1 { Tensor::ones([1], device) } else { cosines(&[0.42, -0.5, 0.08], size, periodic, device) }
+    or_one(cosines(&[0.42, -0.5, 0.08], size, periodic, device))
 }
 
 /// Bartlett's window, a triangle, as [`hann_window`]. PyTorch's `torch.bartlett_window`.
 #[track_caller]
 #[must_use]
 pub fn bartlett_window(size: usize, periodic: bool, device: &Device) -> Tensor {
-    if size == 1 { Tensor::ones([1], device) } else { 1.0 - (along(size, periodic, device) * 2.0 - 1.0).abs() }
+    or_one(1.0 - (along(size, periodic, device) * 2.0 - 1.0).abs())
+}
+
+/// Mels of a frequency in Hz, as HTK has them.
+pub(crate) fn mel(hertz: f64) -> f64 {
+    2595.0 * (1.0 + hertz / 700.0).log10()
 }
 
 /// The triangles over frequencies by which a spectrum's points become a mel spectrogram: `[n / 2 + 1, bands]`, for
@@ -79,8 +90,7 @@ pub fn bartlett_window(size: usize, periodic: bool, device: &Device) -> Tensor {
 #[track_caller]
 #[must_use]
 pub fn mel_filters(n: usize, bands: usize, rate: f64, device: &Device) -> Tensor {
-    let highest = 2595.0 * (1.0 + rate / 1400.0).log10();
-    let mels = Tensor::linspace(0.0, highest, bands + 2, device);
+    let mels = Tensor::linspace(0.0, mel(rate / 2.0), bands + 2, device);
     let edges = ((mels * (std::f64::consts::LN_10 / 2595.0)).exp() - 1.0) * 700.0;
     let points = Tensor::linspace(0.0, rate / 2.0, n / 2 + 1, device);
     let apart = edges.unsqueeze(0) - points.unsqueeze(-1);

@@ -11,7 +11,6 @@ use crate::dtype::DType;
 use crate::graph::{Attention, Op, Program, Runs, Search, Segments};
 use crate::ops::scan::{self, Scan};
 use crate::ops::{attention, sort};
-use crate::shape::Shape;
 
 use super::emit::Context;
 use super::kernel::BufferId;
@@ -92,25 +91,15 @@ pub(super) fn start_within(program: &Program, number: usize) -> Option<usize> {
         return None;
     }
     let (mut start, mut strides) = (0, vec![0; node.shape.rank()]);
-    for ((dim, &size), stride) in view.dims.iter().zip(from.dims()).zip(row_major(from)) {
+    for ((dim, &size), stride) in view.dims.iter().zip(from.dims()).zip(from.strides()) {
         if !always_inside(dim, &node.shape, size) {
             return None;
         }
-        start += dim.offset * stride;
-        dim.terms.iter().for_each(|&(axis, coefficient)| strides[axis] += coefficient * stride);
+        start += dim.offset * stride as i64;
+        dim.terms.iter().for_each(|&(axis, coefficient)| strides[axis] += coefficient * stride as i64);
     }
-    let wanted = row_major(&node.shape);
-    let follows = |axis: usize| node.shape[axis] == 1 || strides[axis] == wanted[axis];
-    (0..node.shape.rank()).all(follows).then_some(usize::try_from(start).ok()?)
-}
-
-/// Elements between neighbours along each axis.
-fn row_major(shape: &Shape) -> Vec<i64> {
-    let mut strides = vec![1; shape.rank()];
-    for axis in (1..shape.rank()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis] as i64;
-    }
-    strides
+    let mut axes = node.shape.dims().iter().zip(strides).zip(node.shape.strides());
+    axes.all(|((&size, stride), wanted)| size == 1 || stride == wanted as i64).then_some(usize::try_from(start).ok()?)
 }
 
 /// The routine that computes `node`; `None` if it would overwrite what it reads.

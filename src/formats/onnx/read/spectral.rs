@@ -133,10 +133,10 @@ fn mel_weights(call: &Call<'_>) -> Outputs {
     let [rate, low, high] = [call.scalar(2)?, call.scalar(3)?, call.scalar(4)?];
     let points = n / 2 + 1;
     call.shape(&[points, bands + 2])?;
-    let mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
-    let step = (mel(high) - mel(low)) / (bands + 2) as f64;
+    let lowest = fft::mel(low);
+    let step = (fft::mel(high) - lowest) / (bands + 2) as f64;
     let corner = |number: usize| {
-        let hertz = 700.0 * (10.0_f64.powf((mel(low) + step * number as f64) / 2595.0) - 1.0);
+        let hertz = 700.0 * (10.0_f64.powf((lowest + step * number as f64) / 2595.0) - 1.0);
         ((n + 1) as f64 * hertz / rate).floor()
     };
     let corners: Vec<f64> = (0..bands + 2).map(corner).collect();
