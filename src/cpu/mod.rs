@@ -81,6 +81,7 @@ use reshape::{batched_contract, thin_contract, tileable_parts};
 use routine::CompiledRoutine;
 use scratch::{Threads, WORTH_WAKING};
 use segments::segmented;
+use unroll::unrolled_windows;
 use view::View;
 
 /// The vector instructions in use: their length decides the order of sums.
@@ -226,7 +227,10 @@ impl Kernel {
         match body {
             Body::Loop(body) => {
                 let tiled = |kernel: LoopKernel| tileable_parts(&kernel).unwrap_or_else(|| vec![kernel]);
-                let segments = segmented(body).map(|segments| segments.into_iter().flat_map(tiled).collect());
+                let windows =
+                    || unrolled_windows(body).filter(|_| CompiledContract::pool(body, buffers, arch).is_none());
+                let segments = segmented(body).or_else(|| segmented(&windows()?));
+                let segments = segments.map(|segments| segments.into_iter().flat_map(tiled).collect());
                 let parts = segments.or_else(|| tileable_parts(body)).map(|parts: Vec<LoopKernel>| {
                     parts.iter().map(|part| Self::of_loop(part, buffers, arch)).collect::<Vec<_>>()
                 });

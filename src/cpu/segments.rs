@@ -7,30 +7,41 @@ use crate::dtype::{DType, Scalar};
 use crate::graph::Binary;
 use crate::plan::{Body, Cond, Instr, InstrOp, LoopKernel, Tape, ValueId};
 
+use super::unroll::folded;
+
 /// Points from which on a loop is cut, and parts at most.
 const MIN_POINTS: usize = 1 << 12;
 const MAX_PARTS: usize = 64;
-/// The share of all reads that may be left.
+/// The share of all reads that may be left, and by cuts along one axis.
 const MAX_LEFT: f64 = 0.7;
+const MAX_LEFT_BY_AXIS: f64 = 0.9;
 
-/// `kernel` as several, if conditions on one of its outer axes say what is read where and most reads can be spared.
+/// `kernel` as several, if conditions on single outer axes say what is read where and most reads can be spared.
 pub(super) fn segmented(kernel: &LoopKernel) -> Option<Vec<LoopKernel>> {
-    let loads = loads(kernel);
-    if loads < 2 || kernel.axes.iter().product::<usize>() < MIN_POINTS {
+    let points = |kernel: &LoopKernel| kernel.axes.iter().product::<usize>();
+    let reads = |parts: &[LoopKernel]| parts.iter().map(|part| points(part) * loads(part)).sum::<usize>() as f64;
+    let mut parts = vec![kernel.clone()];
+    if loads(kernel) < 2 || points(kernel) < MIN_POINTS {
         return None;
     }
-    let whole = Body::Loop(kernel.clone());
-    let along = |axis: usize| {
-        let (cuts, size) = (cuts(kernel, axis), kernel.axes[axis]);
-        if !(1..MAX_PARTS).contains(&cuts.len()) {
-            return None;
+    for axis in 0..kernel.outer {
+        let cut: Vec<LoopKernel> = parts.iter().flat_map(|part| cut(part, axis)).collect();
+        if cut.len() <= MAX_PARTS && reads(&cut) <= MAX_LEFT_BY_AXIS * reads(&parts) {
+            parts = cut;
         }
-        let bounds: Vec<usize> = [0].into_iter().chain(cuts).chain([size]).collect();
-        let parts: Vec<LoopKernel> = bounds.windows(2).map(|pair| part(&whole, axis, pair[0]..pair[1])).collect();
-        let left: usize = parts.iter().map(|part| part.axes[axis] * self::loads(part)).sum();
-        (left as f64 <= MAX_LEFT * (size * loads) as f64).then_some(parts)
-    };
-    (0..kernel.outer).find_map(along)
+    }
+    (reads(&parts) <= MAX_LEFT * reads(&[kernel.clone()])).then_some(parts)
+}
+
+/// `kernel` as several along `axis`, or as it is.
+fn cut(kernel: &LoopKernel, axis: usize) -> Vec<LoopKernel> {
+    let cuts = cuts(kernel, axis);
+    if cuts.is_empty() || cuts.len() >= MAX_PARTS {
+        return vec![kernel.clone()];
+    }
+    let whole = Body::Loop(kernel.clone());
+    let bounds: Vec<usize> = [0].into_iter().chain(cuts).chain([kernel.axes[axis]]).collect();
+    bounds.windows(2).map(|pair| part(&whole, axis, pair[0]..pair[1])).collect()
 }
 
 fn loads(kernel: &LoopKernel) -> usize {
@@ -126,8 +137,12 @@ fn known(tape: &Tape, axes: &[usize], roots: &mut [&mut ValueId]) -> Tape {
             },
             op => op,
         };
+        let mut instr = Instr { op, dtype };
+        if let Some(scalar) = folded(&instr, constant) {
+            instr.op = InstrOp::Const(scalar);
+        }
         numbers.push(known.instrs.len());
-        known.instrs.push(Instr { op, dtype });
+        known.instrs.push(instr);
     }
     roots.iter_mut().for_each(|root| **root = numbers[**root]);
     known

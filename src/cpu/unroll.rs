@@ -30,14 +30,7 @@ impl Writer {
 
     /// The number of `instr`'s value.
     fn push(&mut self, mut instr: Instr) -> ValueId {
-        let folded = match &instr.op {
-            InstrOp::Coord(index) if index.terms.is_empty() => Some(Scalar::new(instr.dtype, index.offset as f64)),
-            InstrOp::Binary(op, a, b) => {
-                self.constant(*a).zip(self.constant(*b)).and_then(|(a, b)| fold::binary(*op, a, b, instr.dtype))
-            }
-            _ => None,
-        };
-        if let Some(scalar) = folded {
+        if let Some(scalar) = folded(&instr, |value| self.constant(value)) {
             instr.op = InstrOp::Const(scalar);
         }
         let next = self.tape.instrs.len();
@@ -45,6 +38,15 @@ impl Writer {
             self.tape.instrs.push(instr.clone());
             next
         })
+    }
+}
+
+/// The constant that a coordinate or what is made of `constant`s is.
+pub(super) fn folded(instr: &Instr, constant: impl Fn(ValueId) -> Option<Scalar>) -> Option<Scalar> {
+    match &instr.op {
+        InstrOp::Coord(index) => Some(Scalar::new(instr.dtype, index.as_constant()? as f64)),
+        InstrOp::Binary(op, a, b) => fold::binary(*op, constant(*a)?, constant(*b)?, instr.dtype),
+        _ => None,
     }
 }
 

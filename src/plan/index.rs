@@ -136,6 +136,12 @@ impl Ix {
             let inner = inner.plus(&Self::constant(first * rest.offset));
             return whole.plus(&inner.div(first * by, axes));
         }
+        // (x mod a) / b = (x / b) mod (a / b) when b divides a
+        if let ([(Atom::Mod(inner, first), 1)], 0) = (rest.terms.as_slice(), rest.offset)
+            && first % by == 0
+        {
+            return whole.plus(&inner.div(by, axes).rem(first / by, axes));
+        }
         if let Some((unit, coarse, _)) = rest.coarsen(by, axes) {
             return whole.plus(&coarse.div(by / unit, axes));
         }

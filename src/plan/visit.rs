@@ -168,7 +168,8 @@ impl Body {
         axes[axis] = points.len();
         let sizes = axes.clone();
         let mut coordinates: Vec<Ix> = (0..sizes.len()).map(Ix::axis).collect();
-        coordinates[axis] = coordinates[axis].plus(&Ix::constant(points.start as i64));
+        let first = Ix::constant(points.start as i64);
+        coordinates[axis] = if points.len() == 1 { first } else { coordinates[axis].plus(&first) };
         body.map_indices(|ix| ix.substitute(&coordinates, &sizes));
         body
     }

@@ -240,7 +240,10 @@ impl Builder {
         }
         match self.nodes[input].op.clone() {
             // Σ over a view of a contraction is a contraction of views: the gradients of convolutions.
-            Op::View(view) if op == ReduceOp::Sum => self.sum_of_contraction(node, axes, input, &view),
+            Op::View(view) if op == ReduceOp::Sum => {
+                let product = self.sum_of_contraction(node, axes, input, &view);
+                product.or_else(|| self.sum_by_phases(node, axes, input, &view))
+            }
             // one reduction of another, both over their own axes
             Op::Reduce { op: inner, axes: inner_axes } if inner == op && self.used_once(input) => {
                 let mut axes: Vec<usize> = axes.iter().chain(&inner_axes).copied().collect();
