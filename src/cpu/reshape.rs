@@ -5,7 +5,7 @@ use pulp::Arch;
 use crate::dtype::{DType, Scalar};
 use crate::graph::{Binary, ReduceOp};
 use crate::matmul_precision::MatmulPrecision;
-use crate::plan::{Body, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape};
+use crate::plan::{Body, ContractKernel, Instr, InstrOp, Ix, Level, LoopKernel, Phase, Store, Tape, ValueId};
 
 use super::operands::{is_plain, slides};
 use super::program::LoneLoad;
@@ -17,6 +17,11 @@ const TINY: usize = 128;
 const MANY: usize = 16;
 /// Multiplications of a product from which on it is worth one of its own.
 const MIN_BATCHED: usize = 1 << 14;
+/// Columns of products in a batch, at most, that are not worth turning the other operand over for each; and if they lie
+/// apart, or the other operand's rows do by whole pages.
+const FEW_COLUMNS: usize = 4;
+const MIN_COLUMNS: usize = 16;
+const PAGE: usize = 4096;
 /// Elements of a tile's side, at most.
 const MAX_TILE: usize = 32;
 /// Elements of a tile's side where none divides the axis.
@@ -99,8 +104,26 @@ pub(super) fn batched_contract(kernel: &ContractKernel, dtypes: &[DType]) -> Opt
     let leading = [2, 1].into_iter().flat_map(|group| (1..kernel.counts[group]).map(move |lead| (group, lead)));
     leading.map(|(group, lead)| with_batches(kernel, group, lead)).find(|batched| {
         let [_, m, n, k] = batched.sizes();
-        m.saturating_mul(n).saturating_mul(k) >= MIN_BATCHED && m.min(n) > THIN && is_plain(batched, dtypes)
+        let is_worth_it = m.saturating_mul(n).saturating_mul(k) >= MIN_BATCHED && m.min(n) > THIN;
+        is_worth_it && is_plain(batched, dtypes) && !is_turned_in_vain(batched, dtypes)
     })
+}
+
+/// True if an operand of a batch of products has so few rows that the other one, which each product turns over again,
+/// takes longer to turn over than to multiply.
+fn is_turned_in_vain(kernel: &ContractKernel, dtypes: &[DType]) -> bool {
+    let [_, m, n, k] = kernel.sizes();
+    let last = |group: usize| kernel.group(group).rev().find(|&axis| kernel.axes[axis] > 1);
+    let stride = |(tape, value): &(Tape, ValueId), group: usize| {
+        let load = LoneLoad::new((tape, *value), kernel.axes.len(), dtypes)?;
+        Some(load.strides[last(group)?].unsigned_abs() as usize)
+    };
+    let [(few, own), (many, other)] =
+        if m < n { [(&kernel.lhs, 1), (&kernel.rhs, 2)] } else { [(&kernel.rhs, 2), (&kernel.lhs, 1)] };
+    let is_turned = stride(many, 3) == Some(1) && stride(many, other) != Some(1);
+    // rows that begin on the same sets of the cache drive each other out of it
+    let is_scattered = stride(few, own) != Some(1) || (k * size_of::<f32>()).is_multiple_of(PAGE);
+    is_turned && m.min(n) <= if is_scattered { MIN_COLUMNS } else { FEW_COLUMNS }
 }
 
 /// The same product where the leading axes of group 1 or 2 are the last ones of the batch.

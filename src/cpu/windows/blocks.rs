@@ -7,6 +7,17 @@ use super::axes::Roles;
 
 /// Words of a grid: a quarter of a second-level cache of a megabyte.
 const MAX_WORDS: usize = 64 << 10;
+/// Places of a line that leaves most of a vector empty.
+const SHORT_LINE: usize = 8;
+/// Points of the other operand, for each place of a short line, that are worth copying windows whose places are summed.
+const MIN_OTHERS: usize = 16;
+/// Points of a small window: those of the phases of a 3x3 one at steps of 2, and of the filters that two places see.
+const SMALL_WINDOW: usize = 4;
+/// Points of the other operand for which small windows of short lines are copied: phases of many channels, or, of two
+/// places, some images of which each sees filters.
+const MANY_ROWS: usize = 384;
+const MIN_ROWS: usize = 4;
+const FEW_ROWS: usize = 32;
 /// Most taps of a block of them, if they are several channels'.
 const MANY_TAPS: usize = 512;
 
@@ -51,6 +62,21 @@ impl Pictures {
             channels: size(&roles.channel),
             taps: size(&roles.tap),
             are_3x3: is_dense && roles.sizes(&roles.tap) == [3, 3],
+        }
+    }
+
+    /// True if copying each window's points, as any operand is packed, is worth it: where lines are short, so that vectors
+    /// along them are mostly borders, and `others`, which use each point, are many; or where windows of few points hardly
+    /// overlap.
+    pub(super) fn are_better_packed(&self, others: usize) -> bool {
+        if self.last > SHORT_LINE {
+            return false;
+        }
+        let is_small = self.taps <= SMALL_WINDOW;
+        if self.places_are_summed {
+            others >= MIN_OTHERS * self.last
+        } else {
+            is_small && if self.last <= 2 { (MIN_ROWS..=FEW_ROWS).contains(&others) } else { others >= MANY_ROWS }
         }
     }
 

@@ -54,7 +54,7 @@ pub(super) struct Distances<'a> {
 
 impl Windows {
     /// `operand` as windows, to be multiplied with `others` points of the other one; `None` if it has none that
-    /// overlap, or too large ones.
+    /// overlap, too large ones, or such that are better copied.
     pub(super) fn new(
         axes: &[usize],
         groups: &Groups<'_>,
@@ -67,6 +67,10 @@ impl Windows {
             return None;
         }
         let roles = Roles::new(axes, groups, &expressions(tape, &[]))?;
+        let pictures = Pictures::new(&roles);
+        if pictures.are_better_packed(others) {
+            return None;
+        }
         let (reduced, coords) = roles.in_grid();
         let mut moved = tape.clone();
         moved.map_indices(&mut |ix| ix.substitute(&coords, &reduced));
@@ -75,7 +79,6 @@ impl Windows {
         let program = Program::new(&reduced, (&fixed, &walked), &moved, &[], &[value], dtypes);
         let bordered = Bordered::new(&reduced, (&fixed, &walked), (&moved, value), dtypes);
 
-        let pictures = Pictures::new(&roles);
         let batches: usize = groups.batch.iter().map(|&axis| axes[axis]).product();
         let blocks = Blocks::new(&pictures, batches, others)?;
         let line = (roles.extents[roles.extents.len() - 1], roles.parts());
