@@ -46,6 +46,7 @@ mod scratch;
 mod segments;
 mod small;
 mod space;
+mod taps;
 mod team;
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use super::prepack::Ready;
 use super::program::Program;
 use super::registers::Registers;
 use super::scratch::Scratch;
+use super::taps::Taps;
 use super::view::{Run, View};
 use super::words::Words;
 
@@ -38,6 +39,8 @@ pub(super) struct Operand {
     sizes: (usize, usize),
     /// The same as a matrix whose lines lie next to each other, if it is no more than that.
     plain: Option<Matrix>,
+    /// The same as filters whose taps are summed.
+    taps: Option<Taps>,
 }
 
 /// Axis numbers of the batch, of the operand's own group and of k.
@@ -90,7 +93,8 @@ impl Operand {
         let fixed = if flat { groups.batch.to_vec() } else { [groups.batch, lines].concat() };
         let program = Program::new(axes, (&fixed, &walked), tape, &[], &[value], dtypes);
         let plain = Matrix::new(axes, groups, operand, dtypes).filter(|matrix| matrix.lies_along(along_k));
-        Self { program, along_k, flat, sizes, plain }
+        let taps = Taps::new(axes, groups, operand, dtypes);
+        Self { program, along_k, flat, sizes, plain, taps }
     }
 
     /// The points of its own group (or of k, if `summed`) after which its strips repeat themselves.
@@ -220,6 +224,9 @@ impl Operand {
         let panels = &mut panels[..len];
         if !own.len().is_multiple_of(width) {
             panels[len - depth * width..].fill(0);
+        }
+        if let Some(taps) = &self.taps {
+            return taps.pack(env.views, (batch, summed, own), width, panels);
         }
         if !self.along_k {
             let mut place = |k: usize, first: usize, mut words: &[u32]| {

@@ -1,8 +1,8 @@
 //! The gradient of any view. It is the one place where gradients are summed over broadcast axes.
 //!
 //! An input coordinate `i` was read at the output coordinates `o` with `Σ c·o + offset = divisor·i`. For each input
-//! axis that equation is solved for one output axis, its *pivot*: the largest that no other equation mentions, or the
-//! only one, whose solution is then put into the other equations. All other output axes are summed. An equation without
+//! axis that equation is solved for one output axis, its *pivot*: the first of the largest that no other equation mentions
+//! (which of windows are the places, not the taps), or the only one, whose solution is then put into the other equations. All other output axes are summed. An equation without
 //! such an axis becomes a condition: its gradient gets an axis of size 1 whose coordinate is the difference of both
 //! sides.
 
@@ -104,7 +104,10 @@ fn choose_pivots(dims: &[Dim], sizes: &[usize]) -> Vec<Option<usize>> {
             let axis = dim.terms[term].0;
             !taken.contains(&axis) && (only || mentions(axis) == 1)
         };
-        let pivot = (0..dim.terms.len()).filter(usable).max_by_key(|&term| sizes[dim.terms[term].0]);
+        let size = |term: usize| sizes[dim.terms[term].0];
+        let largest = (0..dim.terms.len()).filter(usable).map(size).max().unwrap_or(0);
+        // a sum over somewhat more taps is a convolution, one over few places reads the filters here and there
+        let pivot = (0..dim.terms.len()).filter(usable).find(|&term| 3 * size(term) >= 2 * largest);
         taken.extend(pivot.map(|term| dim.terms[term].0));
         pivots.push(pivot);
     }

@@ -11,13 +11,10 @@ const MAX_WORDS: usize = 64 << 10;
 const SHORT_LINE: usize = 8;
 /// Points of the other operand, for each place of a short line, that are worth copying windows whose places are summed.
 const MIN_OTHERS: usize = 16;
-/// Points of a small window: those of the phases of a 3x3 one at steps of 2, and of the filters that two places see.
+/// Points of a small window, those of the phases of a 3x3 one at steps of 2, and of the other operand, phases of many
+/// channels, that are worth copying these.
 const SMALL_WINDOW: usize = 4;
-/// Points of the other operand for which small windows of short lines are copied: phases of many channels, or, of two
-/// places, some images of which each sees filters.
 const MANY_ROWS: usize = 384;
-const MIN_ROWS: usize = 4;
-const FEW_ROWS: usize = 32;
 /// Most taps of a block of them, if they are several channels'.
 const MANY_TAPS: usize = 512;
 
@@ -72,11 +69,10 @@ impl Pictures {
         if self.last > SHORT_LINE {
             return false;
         }
-        let is_small = self.taps <= SMALL_WINDOW;
         if self.places_are_summed {
             others >= MIN_OTHERS * self.last
         } else {
-            is_small && if self.last <= 2 { (MIN_ROWS..=FEW_ROWS).contains(&others) } else { others >= MANY_ROWS }
+            self.taps <= SMALL_WINDOW && self.last > 2 && others >= MANY_ROWS
         }
     }
 
