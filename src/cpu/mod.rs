@@ -31,6 +31,7 @@ mod micro;
 mod offsets;
 mod operands;
 mod pack;
+mod phases;
 mod philox;
 mod position;
 mod prepack;
@@ -66,7 +67,7 @@ use std::time::Instant;
 use pulp::Arch;
 use smallvec::SmallVec;
 
-use crate::plan::{Body, LoopKernel, Place, Plan};
+use crate::plan::{Body, ContractKernel, LoopKernel, Place, Plan};
 use crate::pool;
 use crate::stage::Stage;
 use crate::timing::spans::{SpanLog, WorkSpan};
@@ -77,6 +78,7 @@ use execute::Env;
 pub(crate) use gemm::by_the_crate_alone;
 use loops::{CompiledLoop, LoopState};
 pub(crate) use memory::{Blocks, Memory};
+use phases::phases;
 use prepack::{Buffers, Packed, Prepacked, Source};
 use reshape::{batched_contract, thin_contract, tileable_parts};
 use routine::CompiledRoutine;
@@ -129,7 +131,7 @@ struct Ready {
 #[derive(Debug)]
 enum Kernel {
     Loop(CompiledLoop),
-    /// A loop in several parts that keep nothing between their pieces.
+    /// A kernel in several parts, one after the other.
     Parts(Vec<Kernel>),
     Contract(Box<CompiledContract>),
     Routine(CompiledRoutine),
@@ -140,6 +142,7 @@ enum Kernel {
 enum State {
     Loop(Option<LoopState>),
     Contract(Option<ContractState>),
+    Parts(Vec<State>),
     Nothing,
 }
 
@@ -202,13 +205,7 @@ impl Compiled {
             let Range { start, end } = buffer.bytes_of(gap.clone());
             memory(buffer.place).clear(start, end - start);
         }
-        let states = self.0.kernels.iter().map(|kernel| {
-            Some(Mutex::new(match kernel {
-                Kernel::Loop(kernel) => State::Loop(kernel.state(blocks)?),
-                Kernel::Contract(kernel) => State::Contract(kernel.state(blocks)?),
-                Kernel::Parts(_) | Kernel::Routine(_) => State::Nothing,
-            }))
-        });
+        let states = self.0.kernels.iter().map(|kernel| kernel.state(blocks).map(Mutex::new));
         let states = states.collect::<Option<SmallVec<_>>>()?;
         let packed = self.0.packings.iter().map(|source| Packed::new(source, &memories[source.external], blocks));
         let packed = packed.collect::<Option<SmallVec<[Packed; 2]>>>()?;
@@ -224,7 +221,6 @@ impl Compiled {
 
 impl Kernel {
     fn new(body: &Body, buffers: &Buffers, arch: Arch) -> Self {
-        let dtypes = &buffers.dtypes;
         match body {
             Body::Loop(body) => {
                 let tiled = |kernel: LoopKernel| tileable_parts(&kernel).unwrap_or_else(|| vec![kernel]);
@@ -235,20 +231,23 @@ impl Kernel {
                 let parts = segments.or_else(|| tileable_parts(body)).map(|parts: Vec<LoopKernel>| {
                     parts.iter().map(|part| Self::of_loop(part, buffers, arch)).collect::<Vec<_>>()
                 });
-                match parts {
-                    Some(parts) if parts.iter().all(Self::is_stateless) => Self::Parts(parts),
-                    _ => Self::of_loop(body, buffers, arch),
-                }
+                parts.map_or_else(|| Self::of_loop(body, buffers, arch), Self::Parts)
             }
-            Body::Contract(body) => match thin_contract(body, dtypes, arch) {
-                Some(body) => Self::Loop(CompiledLoop::new(&body, dtypes)),
-                None => {
-                    let batched = batched_contract(body, dtypes);
-                    Self::Contract(Box::new(CompiledContract::new(batched.as_ref().unwrap_or(body), buffers, arch)))
-                }
+            Body::Contract(body) => match phases(body) {
+                Some(parts) => Self::Parts(parts.iter().map(|part| Self::of_contract(part, buffers, arch)).collect()),
+                None => Self::of_contract(body, buffers, arch),
             },
             Body::Routine(body) => Self::Routine(CompiledRoutine::new(body)),
         }
+    }
+
+    fn of_contract(kernel: &ContractKernel, buffers: &Buffers, arch: Arch) -> Self {
+        let dtypes = &buffers.dtypes;
+        if let Some(kernel) = thin_contract(kernel, dtypes, arch) {
+            return Self::Loop(CompiledLoop::new(&kernel, dtypes));
+        }
+        let batched = batched_contract(kernel, dtypes);
+        Self::Contract(Box::new(CompiledContract::new(batched.as_ref().unwrap_or(kernel), buffers, arch)))
     }
 
     fn of_loop(kernel: &LoopKernel, buffers: &Buffers, arch: Arch) -> Self {
@@ -263,13 +262,14 @@ impl Kernel {
         if let Self::Contract(kernel) = self { &mut kernel.prepacked } else { &mut [] }
     }
 
-    /// True if it keeps nothing between its pieces.
-    fn is_stateless(&self) -> bool {
-        match self {
-            Self::Loop(kernel) => kernel.chunks() == 1,
-            Self::Contract(kernel) => !kernel.has_state(),
-            Self::Parts(_) | Self::Routine(_) => true,
-        }
+    /// Memory for what it keeps; `None` if there is none left.
+    fn state(&self, blocks: &Blocks) -> Option<State> {
+        Some(match self {
+            Self::Loop(kernel) => State::Loop(kernel.state(blocks)?),
+            Self::Contract(kernel) => State::Contract(kernel.state(blocks)?),
+            Self::Parts(parts) => State::Parts(parts.iter().map(|part| part.state(blocks)).collect::<Option<_>>()?),
+            Self::Routine(_) => State::Nothing,
+        })
     }
 
     /// Rough time on one core.
@@ -285,15 +285,17 @@ impl Kernel {
 
     fn run(&self, env: &Env<'_>, state: &Mutex<State>) {
         let env = Env { threads: env.threads.worth(self.nanoseconds()), ..*env };
-        match (self, &mut *state.lock().unwrap_or_else(PoisonError::into_inner)) {
-            (Self::Loop(kernel), State::Loop(state)) => kernel.run(&env, state.as_mut()),
-            (Self::Contract(kernel), State::Contract(state)) => kernel.run(&env, state.as_mut()),
-            (Self::Parts(parts), State::Nothing) => parts.iter().for_each(|part| match part {
-                Self::Loop(part) => part.run(&env, None),
-                Self::Contract(part) => part.run(&env, None),
-                Self::Parts(_) | Self::Routine(_) => unreachable!("parts are loops"),
-            }),
-            (Self::Routine(kernel), State::Nothing) => kernel.run(&env),
+        self.run_with(&env, &mut state.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn run_with(&self, env: &Env<'_>, state: &mut State) {
+        match (self, state) {
+            (Self::Loop(kernel), State::Loop(state)) => kernel.run(env, state.as_mut()),
+            (Self::Contract(kernel), State::Contract(state)) => kernel.run(env, state.as_mut()),
+            (Self::Parts(parts), State::Parts(states)) => {
+                parts.iter().zip(states).for_each(|(part, state)| part.run_with(env, state));
+            }
+            (Self::Routine(kernel), State::Nothing) => kernel.run(env),
             _ => unreachable!("each kernel has the state of its own kind"),
         }
     }

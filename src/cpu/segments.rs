@@ -71,9 +71,14 @@ fn part(whole: &Body, axis: usize, points: Range<usize>) -> LoopKernel {
     for phase in &mut part.phases {
         let mut roots: Vec<&mut ValueId> = phase.reductions.iter_mut().map(|(_, value)| value).collect();
         roots.extend(phase.stores.iter_mut().map(|store| &mut store.value));
-        phase.tape = needed(&known(&phase.tape, &axes, &mut roots), &mut roots);
+        phase.tape = simplified(&phase.tape, &axes, &mut roots);
     }
     part
+}
+
+/// The tape without what its conditions, known at all points of these axes, leave out.
+pub(super) fn simplified(tape: &Tape, axes: &[usize], roots: &mut [&mut ValueId]) -> Tape {
+    needed(&known(tape, axes, roots), roots)
 }
 
 /// Whether a condition holds at all points, or at none.

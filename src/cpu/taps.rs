@@ -11,7 +11,10 @@ use super::pack::Groups;
 use super::program::{LoneLoad, distance};
 use super::view::View;
 
-/// An operand whose own points lie next to each other, each with all its taps.
+/// Words of a piece, at most: as many taps as a few cache lines hold.
+const MAX_PIECE: i64 = 64;
+
+/// An operand whose own points are pieces of memory next to each other, in each of which lie the taps that it sees.
 #[derive(Debug)]
 pub(super) struct Taps {
     buffer: BufferId,
@@ -19,8 +22,10 @@ pub(super) struct Taps {
     /// Size and stride of each batch axis, and of the summed axes in front of the taps.
     batch: Vec<(usize, i64)>,
     blocks: Vec<(usize, i64)>,
-    /// Taps of a point, which are summed.
-    taps: usize,
+    /// Where in a point's piece the taps are, which are summed.
+    taps: Vec<usize>,
+    /// Words of a piece.
+    piece: usize,
 }
 
 impl Taps {
@@ -36,15 +41,19 @@ impl Taps {
         let long = |group: &[usize]| -> Vec<(usize, i64)> {
             group.iter().filter(|&&axis| axes[axis] > 1).map(|&axis| (axes[axis], strides[axis])).collect()
         };
-        let mut blocks = long(groups.summed);
-        let mut taps = 1;
-        while let Some(&(size, stride)) = blocks.last().filter(|axis| axis.1 == taps as i64) {
-            taps *= size;
-            debug_assert!(stride > 0);
+        let [(_, piece)] = *long(groups.own) else { return None };
+        if piece > MAX_PIECE {
+            return None;
+        }
+        let (mut blocks, mut taps) = (long(groups.summed), vec![0]);
+        while let Some(&(size, stride)) = blocks.last().filter(|&&(_, stride)| 0 < stride && stride < piece) {
+            taps = (0..size as i64).flat_map(|tap| taps.iter().map(move |at| at + stride * tap)).collect();
             blocks.pop();
         }
-        let is_own = matches!(*long(groups.own), [(_, stride)] if stride == taps as i64);
-        (taps > 1 && is_own).then(|| Self { buffer, offset, batch: long(groups.batch), blocks, taps })
+        let taps: Vec<usize> = taps.into_iter().filter(|&tap| tap < piece).map(|tap| tap as usize).collect();
+        let points = |axes: &[(usize, i64)]| axes.iter().map(|axis| axis.0).product::<usize>();
+        let are_inside = taps.len() > 1 && points(&blocks) * taps.len() == points(&long(groups.summed));
+        are_inside.then(|| Self { buffer, offset, batch: long(groups.batch), blocks, taps, piece: piece as usize })
     }
 
     /// Packs `summed` × `own` of one batch into panels of `width`: `[panel][k][width]`, so many words.
@@ -55,16 +64,18 @@ impl Taps {
         width: usize,
         panels: &mut [u32],
     ) {
-        let (taps, depth) = (self.taps, summed.len());
-        let first = self.offset + distance(batch, &self.batch) + (own.start * taps) as i64;
-        for block in summed.start / taps..summed.end.div_ceil(taps) {
-            let words = views[self.buffer].run(first + distance(block, &self.blocks), own.len() * taps);
-            let within = summed.start.max(block * taps)..summed.end.min((block + 1) * taps);
-            let parts = words.words().chunks(width * taps).zip(panels.chunks_exact_mut(depth * width));
-            for (filters, panel) in parts {
+        let (count, depth, piece) = (self.taps.len(), summed.len(), self.piece);
+        let last = self.taps[count - 1];
+        let first = self.offset + distance(batch, &self.batch) + (own.start * piece) as i64;
+        for block in summed.start / count..summed.end.div_ceil(count) {
+            let len = (own.len() - 1) * piece + last + 1;
+            let words = views[self.buffer].run(first + distance(block, &self.blocks), len);
+            let within = summed.start.max(block * count)..summed.end.min((block + 1) * count);
+            let parts = words.words().chunks(width * piece).zip(panels.chunks_exact_mut(depth * width));
+            for (pieces, panel) in parts {
                 for k in within.clone() {
-                    let row = &mut panel[(k - summed.start) * width..][..filters.len() / taps];
-                    let column = filters[k - block * taps..].iter().step_by(taps);
+                    let row = &mut panel[(k - summed.start) * width..][..width];
+                    let column = pieces[self.taps[k - block * count]..].iter().step_by(piece);
                     row.iter_mut().zip(column).for_each(|(to, &word)| *to = word);
                 }
             }
