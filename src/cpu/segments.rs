@@ -30,7 +30,7 @@ pub(super) fn segmented(kernel: &LoopKernel) -> Option<Vec<LoopKernel>> {
             parts = cut;
         }
     }
-    (reads(&parts) <= MAX_LEFT * reads(&[kernel.clone()])).then_some(parts)
+    (reads(&parts) <= MAX_LEFT * reads(std::slice::from_ref(kernel))).then_some(parts)
 }
 
 /// `kernel` as several along `axis`, or as it is.

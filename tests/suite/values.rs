@@ -79,6 +79,35 @@ fn the_first_of_equals_takes_the_gradient_of_max_pooling() {
 }
 
 #[test]
+fn gradients_of_maxima_of_windows_that_overlap_are_summed() {
+    let (planes, [height, width]) = (7, [45, 38]);
+    let input = floats(3, planes * height * width, -1.0, 1.0);
+    for (kernel, stride, padding) in [(3, 2, 1), (3, 2, 0), (5, 3, 2), (3, 1, 1), (2, 3, 0), (4, 2, 1)] {
+        let count = |size: usize| (size + 2 * padding - kernel) / stride + 1;
+        let [rows, columns] = [height, width].map(count);
+        // whole numbers, whose sums are exact in any order
+        let weights: Vec<f32> = (0..planes * rows * columns).map(|number| (number % 13) as f32 - 6.0).collect();
+        let mut expected = vec![0.0; input.len()];
+        for (number, &weight) in weights.iter().enumerate() {
+            let (plane, row, column) = (number / columns / rows, number / columns % rows, number % columns);
+            let points = (0..kernel * kernel).filter_map(|point| {
+                let y = (row * stride + point / kernel).checked_sub(padding).filter(|&y| y < height)?;
+                let x = (column * stride + point % kernel).checked_sub(padding).filter(|&x| x < width)?;
+                Some((plane * height + y) * width + x)
+            });
+            let largest = points.max_by(|&a, &b| input[a].total_cmp(&input[b]).then(b.cmp(&a)));
+            expected[largest.expect("a window has a point")] += f64::from(weight);
+        }
+        for device in devices() {
+            let x = Tensor::from_slice(&input, [1, planes, height, width], &device).expect("memory");
+            let g = Tensor::from_slice(&weights, [1, planes, rows, columns], &device).expect("memory");
+            let pooled = x.max_pool2d(kernel, stride, padding);
+            assert_eq!(doubles(&grad(&(pooled * g).sum(), &[&x]).remove(0)), expected, "{kernel}, {stride}, {padding}");
+        }
+    }
+}
+
+#[test]
 fn pooling_ignores_padding_in_maxima_and_counts_it_in_means() {
     let input = tensor(&[-1.0_f32, -2.0, -3.0, -4.0], &[1, 1, 2, 2]);
     assert_eq!(eval(&input.max_pool2d(2, 2, 1)), [-1.0, -2.0, -3.0, -4.0]);

@@ -89,6 +89,15 @@ fn images_that_lie_apart_are_products_of_their_own() {
         let kernel = contract(&swapped, [0, 2, 1, 1], &[0, 3, 1], &[2, 3], &[0, 2, 1]);
         check_plain(kernel, &[0, 3, 1], &[2, 3], &[0, 2, 1]);
     }
+    // so few places that the filters would be turned over for longer than they are multiplied
+    for (axes, apart) in
+        [([64, 3, 4, 100], false), ([64, 3, 5, 100], true), ([64, 3, 16, 1024], false), ([64, 3, 16, 1000], true)]
+    {
+        let kernel = contract(&axes, [0, 1, 2, 1], &[0, 3], &[1, 3, 2], &[1, 0, 2]);
+        let batched = crate::cpu::reshape::batched_contract(&kernel, &[DType::F32; 3]);
+        assert_eq!(batched.is_some(), apart, "{axes:?}");
+        check_plain(kernel, &[0, 3], &[1, 3, 2], &[1, 0, 2]);
+    }
     // one matrix for all images, turned over once
     let axes = [3, 600, 20, 30];
     for out in [[0, 2, 1], [0, 1, 2]] {
@@ -247,6 +256,34 @@ impl Convolution {
         self.kernel(&axes, [0, 1, 3, 3], (weights, weight), (gradient, dy), &linear(&axes, &[1, 0, 2, 3]))
     }
 
+    /// The same of 3x3 windows at steps of 2 with a border of 1, as plans write it: m = (c, phase, phase), n = (n, y / 2, x /
+    /// 2), k = (o, i, j) with two taps along each side.
+    fn input_gradient_by_phases(&self) -> ContractKernel {
+        assert_eq!((self.window, self.stride, self.padding), (3, 2, 1), "its taps are written down");
+        let [h, w] = self.out();
+        let axes = [self.from, 2, 2, self.images, h, w, self.to, 2, 2];
+        let tap = |phase: usize, tap: usize| {
+            let tap = Ix::axis(phase).plus(&Ix::axis(tap).times(2)).plus(&Ix::constant(-1));
+            (tap.clone(), Cond::InRange(tap, 3))
+        };
+        let place = |place: usize, tap: usize, size: usize| {
+            let place = Ix::axis(place).plus(&Ix::axis(tap).times(-1)).plus(&Ix::constant(1));
+            (place.clone(), Cond::InRange(place, size as i64))
+        };
+        let ((i, valid_i), (j, valid_j)) = (tap(1, 7), tap(2, 8));
+        let ((y, valid_y), (x, valid_x)) = (place(4, 7, h), place(5, 8, w));
+        let (mut weights, mut gradient) = (Code::default(), Code::default());
+        let index = Ix::linear(&[Ix::axis(6), Ix::axis(0), i, j], &[self.to, self.from, 3, 3]);
+        let weight = weights.load_if(0, &index, &[valid_i, valid_j], DType::F32);
+        let index = Ix::linear(&[Ix::axis(3), Ix::axis(6), y, x], &[self.images, self.to, h, w]);
+        let dy = gradient.load_if(1, &index, &[valid_y, valid_x], DType::F32);
+        let out = linear(&axes, &[3, 0, 4, 1, 5, 2]);
+        let Body::Contract(kernel) = self.kernel(&axes, [0, 3, 3, 3], (weights, weight), (gradient, dy), &out) else {
+            unreachable!("a contraction")
+        };
+        kernel
+    }
+
     /// Elements of x, the weights and y.
     pub(super) fn lens(&self) -> [usize; 3] {
         let area = |size: [usize; 2]| size[0] * size[1];
@@ -288,6 +325,10 @@ fn convolutions_and_their_gradients() {
         Convolution { images: 10, from: 32, to: 16, size: [16, 16], ..plain },
         Convolution { images: 10, from: 16, to: 24, size: [16, 16], ..plain },
         Convolution { images: 10, from: 16, to: 32, size: [32, 32], stride: 2, ..plain },
+        // Short lines and many filters, which are packed.
+        Convolution { images: 4, from: 20, to: 130, size: [4, 4], ..plain },
+        Convolution { images: 3, from: 70, to: 64, size: [2, 2], ..plain },
+        Convolution { images: 2, from: 16, to: 128, size: [8, 8], stride: 2, ..plain },
         // Images larger than a block, of lines that have no even part.
         Convolution { images: 2, from: 5, to: 24, size: [37, 37], window: 5, padding: 2, ..plain },
         Convolution { images: 1, from: 32, to: 16, size: [61, 41], window: 3, ..plain },
@@ -303,6 +344,32 @@ fn convolutions_and_their_gradients() {
         // sums over all places of all images, thousands of terms that cancel
         check(vec![c.weight_gradient()], &[x.clone(), y.clone(), zeros(&weights)], 1e-4);
         check(vec![c.input_gradient()], &[weights, y, zeros(&x)], 3e-5);
+    }
+}
+
+#[test]
+fn phases_of_an_input_gradient_are_products_of_their_own() {
+    let plain = Convolution { images: 2, from: 70, to: 9, size: [6, 10], window: 3, stride: 2, padding: 1 };
+    for (c, parts) in [
+        (plain, 4),
+        (Convolution { images: 3, from: 129, size: [4, 4], to: 33, ..plain }, 4),
+        (Convolution { images: 1, from: 64, size: [34, 22], to: 70, ..plain }, 4),
+        (Convolution { from: 40, ..plain }, 2),
+        (Convolution { from: 5, ..plain }, 1),
+    ] {
+        let kernel = c.input_gradient_by_phases();
+        let found = crate::cpu::phases::phases(&kernel).unwrap_or_else(|| vec![kernel.clone()]);
+        assert_eq!(found.len(), parts, "{} channels", c.from);
+        if parts == 4 {
+            let terms: Vec<usize> = found.iter().map(|part| part.sizes()[3] / c.to).collect();
+            assert_eq!(terms, [1, 2, 2, 4]);
+            assert!(found.iter().all(|part| matches!(&part.lhs.0.instrs[..], [Instr { op: InstrOp::Load { valid, .. }, .. }] if valid.is_empty())));
+        }
+        let [x, weights, y] = c.lens().map(|len| Data::random(DType::F32, len));
+        let data = [weights, y, Data::zeros(DType::F32, x.values.len())];
+        let (by_phases, _) = check(vec![Body::Contract(kernel)], &data, 3e-5);
+        let (results, _) = check(vec![c.input_gradient()], &data, 3e-5);
+        compare(&by_phases[2..], &[results[2].values.clone()], 3e-5);
     }
 }
 

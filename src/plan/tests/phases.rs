@@ -3,22 +3,33 @@
 use super::Trial;
 use crate::autodiff;
 use crate::ops::conv::ConvOptions;
-use crate::plan::{Atom, Body, Cond, InstrOp, Plan};
+use crate::ops::pool::PoolOptions;
+use crate::plan::{Atom, Body, Cond, InstrOp, Plan, Tape};
 
 /// True if a contraction loads an operand where a quotient is whole only.
 pub(super) fn has_gaps(plan: &Plan) -> bool {
     plan.kernels.iter().any(|kernel| {
         let Body::Contract(kernel) = &kernel.body else { return false };
-        let instrs = kernel.lhs.0.instrs.iter().chain(&kernel.rhs.0.instrs);
-        instrs.into_iter().any(|instr| match &instr.op {
-            InstrOp::Load { index, valid, .. } => {
-                let quotient = |atom: &Atom| !matches!(atom, Atom::Axis(_));
-                valid.iter().any(|condition| matches!(condition, Cond::Multiple(..)))
-                    || index.terms.iter().any(|(atom, _)| quotient(atom))
-            }
-            _ => false,
+        [&kernel.lhs.0, &kernel.rhs.0].into_iter().any(|tape| {
+            let quotient = |(atom, _): &(Atom, i64)| !matches!(atom, Atom::Axis(_));
+            let divides = |op: &InstrOp| matches!(op, InstrOp::Load { index, .. } if index.terms.iter().any(quotient));
+            loads_multiples(tape) || tape.instrs.iter().any(|instr| divides(&instr.op))
         })
     })
+}
+
+/// True if a reduction does.
+fn has_gaps_in_sums(plan: &Plan) -> bool {
+    plan.kernels.iter().any(|kernel| {
+        let Body::Loop(kernel) = &kernel.body else { return false };
+        kernel.phases.iter().any(|phase| !phase.reductions.is_empty() && loads_multiples(&phase.tape))
+    })
+}
+
+fn loads_multiples(tape: &Tape) -> bool {
+    let is_multiple = |condition: &Cond| matches!(condition, Cond::Multiple(..));
+    let loads = |op: &InstrOp| matches!(op, InstrOp::Load { valid, .. } if valid.iter().any(is_multiple));
+    tape.instrs.iter().any(|instr| loads(&instr.op))
 }
 
 #[test]
@@ -87,4 +98,45 @@ fn even_images_are_written_where_they_belong() {
     assert_eq!(plan.kernels.len(), 1, "{plan}");
     // 2 × 2 taps and 4 channels for each of 2 × 3 × 8 × 8 results, and the relu
     assert_eq!(plan.kernels[0].flops, (2 * 16 + 1) * 384, "{plan}");
+}
+
+#[test]
+fn gradients_of_pooling_whose_windows_overlap() {
+    for (length, kernel, stride, padding, dilation) in [
+        (8, 3, 2, 1, 1),
+        (9, 3, 2, 1, 1),
+        (12, 3, 2, 0, 1),
+        (11, 5, 3, 2, 1),
+        (13, 5, 2, 2, 1),
+        (13, 2, 3, 0, 1),
+        (17, 3, 3, 1, 2),
+        (16, 4, 5, 2, 2),
+        (9, 7, 2, 3, 1),
+    ] {
+        let options = PoolOptions::new(kernel).stride(stride).padding(padding);
+        let dilated = options.clone().dilation(dilation);
+        let mut trial = Trial::new();
+        let (x, second) = (trial.input([2, length]), trial.input([2, 11, length]));
+        let pooled = x.max_pool1d_with(&dilated);
+        let mut outputs = autodiff::grad(&(&pooled * &pooled).sum(), &[&x]);
+        let pooled =
+            second.max_pool2d_with(&PoolOptions { kernel: vec![3, kernel], padding: vec![1, padding], ..dilated });
+        outputs.extend(autodiff::grad(&(&pooled * &pooled).sum(), &[&second]));
+        if dilation == 1 {
+            let means = second.avg_pool1d_with(&options);
+            outputs.extend(autodiff::grad(&(&means * &means).sum(), &[&second]));
+        }
+        let plan = trial.check_all(&outputs);
+        assert!(!has_gaps_in_sums(&plan), "length {length}, {options:?}, dilation {dilation}\n{plan}");
+    }
+}
+
+#[test]
+fn what_is_made_of_a_gradient_of_pooling_is_made_with_it() {
+    let mut trial = Trial::new();
+    let (x, g) = (trial.input([2, 3, 8, 12]), trial.input([2, 3, 4, 6]));
+    let pooled = x.relu().max_pool2d(3, 2, 1);
+    let plan = trial.check_all(&autodiff::grad(&(pooled * g).sum(), &[&x]));
+    // maxima and where they are; the gradient, with that of the relu
+    assert_eq!(plan.kernels.len(), 2, "{plan}");
 }
