@@ -1,4 +1,5 @@
-//! Loops over joined values (a concatenation) as one loop for each of them, which reads no others.
+//! Loops over joined values (a concatenation), or over phases that see different points, as one loop for each, which
+//! reads no others.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
