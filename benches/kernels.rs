@@ -1,13 +1,16 @@
-//! Where a training step's time goes, kernel by kernel.
+//! Where a training step's time goes, kernel by kernel, or that of an ONNX model's answer.
 //!
 //! `cargo bench --bench kernels -- MODEL BATCH CHANNELS SIDE [cpu|gpu]`, for example `cnn 32 1 8 cpu`, `unet 8 3 128`,
-//! or, with a vocabulary and a length, `gpt 8 96 128`.
+//! with a vocabulary and a length `gpt 8 96 128`, or `resnet50.onnx 1 3 224`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod support;
 
+use brasa::formats::onnx::Model;
 use brasa::models::{ModelSpec, create};
+use brasa::nn::{Mode, Module};
+use brasa::runtime::Step;
 use brasa::{DType, Device, Error, Shape};
 
 use support::training_step;
@@ -26,8 +29,13 @@ fn main() -> Result<(), Error> {
         "unet" => (vec![channels, side, side], 3, vec![side, side]),
         _ => (vec![channels, side, side], 10, vec![]),
     };
-    let model = create(&name, &ModelSpec { input: input.clone(), classes, seed: 1 }, &device)?;
-    let mut step = training_step(&device, model)?;
+    let answers = name.ends_with(".onnx");
+    let mut step = if answers {
+        let model = Model::load(&name, &device)?;
+        Step::new(&device, move |inputs| vec![Mode::Evaluate.scope(|| Module::forward(&model, &inputs[0]))])?
+    } else {
+        training_step(&device, create(&name, &ModelSpec { input: input.clone(), classes, seed: 1 }, &device)?)?
+    };
     let shape = |rest: &[usize]| Shape::from([&[batch], rest].concat());
     let (samples, labels) = (shape(&input), shape(&targets));
     let ones = |shape: &Shape| bytemuck::cast_slice(&vec![1i32; shape.numel()]).to_vec();

@@ -65,7 +65,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use pulp::Arch;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::plan::{Body, ContractKernel, LoopKernel, Place, Plan};
 use crate::pool;
@@ -79,7 +79,7 @@ pub(crate) use gemm::by_the_crate_alone;
 use loops::{CompiledLoop, LoopState};
 pub(crate) use memory::{Blocks, Memory};
 use phases::phases;
-use prepack::{Buffers, Packed, Prepacked, Source};
+use prepack::{Buffers, Packed, Source};
 use reshape::{batched_contract, thin_contract, tileable_parts};
 use routine::CompiledRoutine;
 use scratch::{Threads, WORTH_WAKING};
@@ -185,7 +185,8 @@ impl Compiled {
         let kernels = plan.kernels.iter().map(|kernel| Kernel::new(&kernel.body, &buffers, arch));
         let mut kernels: Vec<Kernel> = kernels.collect();
         let nanoseconds = kernels.iter().map(Kernel::nanoseconds).sum();
-        let packings = prepack::count(kernels.iter_mut().map(Kernel::prepacked));
+        let products = kernels.iter_mut().map(|kernel| kernel.products_mut().into_iter().map(|it| &mut it.prepacked));
+        let packings = prepack::count(products);
         Self(Arc::new(Ready { plan, kernels, packings, written: buffers.written(), nanoseconds }))
     }
 
@@ -224,16 +225,15 @@ impl Kernel {
         match body {
             Body::Loop(body) => {
                 let tiled = |kernel: LoopKernel| tileable_parts(&kernel).unwrap_or_else(|| vec![kernel]);
-                let windows =
-                    || unrolled_windows(body).filter(|_| CompiledContract::pool(body, buffers, arch).is_none());
-                let segments = segmented(body).or_else(|| segmented(&windows()?));
+                let is_pool = || CompiledContract::pool(body, buffers, arch).is_some();
+                let segments = segmented(body).or_else(|| segmented(&unrolled_windows(body)?).filter(|_| !is_pool()));
                 let segments = segments.map(|segments| segments.into_iter().flat_map(tiled).collect());
                 let parts = segments.or_else(|| tileable_parts(body)).map(|parts: Vec<LoopKernel>| {
                     parts.iter().map(|part| Self::of_loop(part, buffers, arch)).collect::<Vec<_>>()
                 });
                 parts.map_or_else(|| Self::of_loop(body, buffers, arch), Self::Parts)
             }
-            Body::Contract(body) => match phases(body) {
+            Body::Contract(body) => match phases(body, &buffers.dtypes) {
                 Some(parts) => Self::Parts(parts.iter().map(|part| Self::of_contract(part, buffers, arch)).collect()),
                 None => Self::of_contract(body, buffers, arch),
             },
@@ -257,9 +257,21 @@ impl Kernel {
         }
     }
 
-    /// The operands that are packed before the plan's first kernel.
-    fn prepacked(&mut self) -> &mut [Option<Prepacked>] {
-        if let Self::Contract(kernel) = self { &mut kernel.prepacked } else { &mut [] }
+    /// The products that it is, or is made of.
+    fn products(&self) -> SmallVec<[&CompiledContract; 1]> {
+        match self {
+            Self::Contract(kernel) => smallvec![&**kernel],
+            Self::Parts(parts) => parts.iter().flat_map(Self::products).collect(),
+            _ => SmallVec::new(),
+        }
+    }
+
+    fn products_mut(&mut self) -> SmallVec<[&mut CompiledContract; 1]> {
+        match self {
+            Self::Contract(kernel) => smallvec![&mut **kernel],
+            Self::Parts(parts) => parts.iter_mut().flat_map(Self::products_mut).collect(),
+            _ => SmallVec::new(),
+        }
     }
 
     /// Memory for what it keeps; `None` if there is none left.
@@ -388,11 +400,9 @@ impl Bound {
         let status = AtomicU32::new(0);
         for ((source, packed), view) in ready.packings.iter().zip(packed).zip(packed_views) {
             let pack = |words| {
-                let Kernel::Contract(kernel) = &ready.kernels[source.kernel] else {
-                    unreachable!("only products pack")
-                };
+                let product = ready.kernels[source.kernel].products()[source.product];
                 let env = env((views, &[]), &[], &status, threads);
-                kernel.pack(&env, (source.operand, source.batches), words);
+                product.pack(&env, (source.operand, source.batches), words);
             };
             if packed.refresh(source, pack) {
                 *view = packed.view();

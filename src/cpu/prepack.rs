@@ -165,16 +165,23 @@ pub(super) struct Source {
     pub(super) external: usize,
     words: usize,
     pub(super) batches: usize,
-    /// The first kernel that needs it, and which operand it is there.
+    /// The first kernel that needs it, the product of its that does, and which operand it is there.
     pub(super) kernel: usize,
+    pub(super) product: usize,
     pub(super) operand: usize,
 }
 
-/// Numbers the packed operands of a plan's kernels, the same ones once, as long as there are not too many bytes of them.
-pub(super) fn count<'a>(kernels: impl Iterator<Item = &'a mut [Option<Prepacked>]>) -> Vec<Source> {
+/// Numbers the packed operands of the products of a plan's kernels, the same ones once, as long as there are not too
+/// many bytes of them.
+pub(super) fn count<'a>(
+    kernels: impl Iterator<Item = impl Iterator<Item = &'a mut [Option<Prepacked>; 2]>>,
+) -> Vec<Source> {
     let (mut sources, mut bytes): (Vec<Source>, u64) = (Vec::new(), 0);
     let mut numbers: HashMap<(usize, Arc<Packing>), usize> = HashMap::new();
-    for (kernel, operands) in kernels.enumerate() {
+    let products = kernels.enumerate().flat_map(|(kernel, products)| {
+        products.enumerate().map(move |(product, operands)| (kernel, product, operands))
+    });
+    for (kernel, product, operands) in products {
         for (operand, found) in operands.iter_mut().enumerate() {
             let Some(Prepacked { packing, external, words, batches, number }) = found else { continue };
             let key = (*external, Arc::clone(packing));
@@ -185,7 +192,7 @@ pub(super) fn count<'a>(kernels: impl Iterator<Item = &'a mut [Option<Prepacked>
                     let packing = Arc::clone(packing);
                     let (external, words, batches) = (*external, *words, *batches);
                     numbers.insert(key, sources.len());
-                    sources.push(Source { packing, external, words, batches, kernel, operand });
+                    sources.push(Source { packing, external, words, batches, kernel, product, operand });
                     bytes += more;
                     Some(sources.len() - 1)
                 }

@@ -20,7 +20,7 @@ const MIN_BATCHED: usize = 1 << 14;
 /// Columns of products in a batch, at most, that are not worth turning the other operand over for each; and if they lie
 /// apart, or the other operand's rows do by whole pages.
 const FEW_COLUMNS: usize = 4;
-const MIN_COLUMNS: usize = 16;
+const FEW_SCATTERED: usize = 16;
 const PAGE: usize = 4096;
 /// Elements of a tile's side, at most.
 const MAX_TILE: usize = 32;
@@ -112,7 +112,7 @@ pub(super) fn batched_contract(kernel: &ContractKernel, dtypes: &[DType]) -> Opt
 /// True if an operand of a batch of products has so few rows that the other one, which each product turns over again,
 /// takes longer to turn over than to multiply.
 fn is_turned_in_vain(kernel: &ContractKernel, dtypes: &[DType]) -> bool {
-    let [_, m, n, k] = kernel.sizes();
+    let [_, m, n, _] = kernel.sizes();
     let last = |group: usize| kernel.group(group).rev().find(|&axis| kernel.axes[axis] > 1);
     let stride = |(tape, value): &(Tape, ValueId), group: usize| {
         let load = LoneLoad::new((tape, *value), kernel.axes.len(), dtypes)?;
@@ -120,10 +120,12 @@ fn is_turned_in_vain(kernel: &ContractKernel, dtypes: &[DType]) -> bool {
     };
     let [(few, own), (many, other)] =
         if m < n { [(&kernel.lhs, 1), (&kernel.rhs, 2)] } else { [(&kernel.rhs, 2), (&kernel.lhs, 1)] };
-    let is_turned = stride(many, 3) == Some(1) && stride(many, other) != Some(1);
+    let rows = stride(many, other);
+    let is_turned = stride(many, 3) == Some(1) && rows != Some(1);
     // rows that begin on the same sets of the cache drive each other out of it
-    let is_scattered = stride(few, own) != Some(1) || (k * size_of::<f32>()).is_multiple_of(PAGE);
-    is_turned && m.min(n) <= if is_scattered { MIN_COLUMNS } else { FEW_COLUMNS }
+    let by_pages = rows.is_some_and(|stride| (stride * size_of::<f32>()).is_multiple_of(PAGE));
+    let is_scattered = stride(few, own) != Some(1) || by_pages;
+    is_turned && m.min(n) <= if is_scattered { FEW_SCATTERED } else { FEW_COLUMNS }
 }
 
 /// The same product where the leading axes of group 1 or 2 are the last ones of the batch.

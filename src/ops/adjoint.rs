@@ -1,10 +1,10 @@
 //! The gradient of any view. It is the one place where gradients are summed over broadcast axes.
 //!
 //! An input coordinate `i` was read at the output coordinates `o` with `Σ c·o + offset = divisor·i`. For each input
-//! axis that equation is solved for one output axis, its *pivot*: the first of the largest that no other equation mentions
-//! (which of windows are the places, not the taps), or the only one, whose solution is then put into the other equations. All other output axes are summed. An equation without
-//! such an axis becomes a condition: its gradient gets an axis of size 1 whose coordinate is the difference of both
-//! sides.
+//! axis that equation is solved for one output axis, its *pivot*: of those that no other equation mentions the first that
+//! is hardly smaller than the largest (which of windows are the places, not the taps), or the only one, whose solution is
+//! then put into the other equations. All other output axes are summed. An equation without such an axis becomes a
+//! condition: its gradient gets an axis of size 1 whose coordinate is the difference of both sides.
 
 use std::collections::BTreeMap;
 

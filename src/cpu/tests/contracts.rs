@@ -358,7 +358,7 @@ fn phases_of_an_input_gradient_are_products_of_their_own() {
         (Convolution { from: 5, ..plain }, 1),
     ] {
         let kernel = c.input_gradient_by_phases();
-        let found = crate::cpu::phases::phases(&kernel).unwrap_or_else(|| vec![kernel.clone()]);
+        let found = crate::cpu::phases::phases(&kernel, &[DType::F32; 3]).unwrap_or_else(|| vec![kernel.clone()]);
         assert_eq!(found.len(), parts, "{} channels", c.from);
         if parts == 4 {
             let terms: Vec<usize> = found.iter().map(|part| part.sizes()[3] / c.to).collect();

@@ -204,3 +204,59 @@ fn an_index_out_of_range_was_no_error_beside_a_constant_condition() {
         assert!(matches!(error, Error::IndexOutOfRange { bound: 3, .. }), "{error}");
     }
 }
+
+/// Terms whose place lies in the padding were left out of the product, whatever padded it, and whatever it was
+/// multiplied by.
+#[test]
+fn terms_of_padding_went_from_products_of_few_phases() {
+    const ROWS: usize = 70;
+    const COLUMNS: usize = 33;
+    let data: Vec<f32> = (0..ROWS * 14).map(|i| (i * 37 % 23) as f32 - 11.0).collect();
+    let factors: Vec<f32> = (0..8 * COLUMNS).map(|i| (i * 29 % 19) as f32 - 9.0).collect();
+    // element k of row m in phase r lies at place 2k + r of the padded row
+    let expected = |padding: f32, factors: &[f32], added: f32| -> Vec<f32> {
+        let at = |m: usize, place: usize| if (1..15).contains(&place) { data[m * 14 + place - 1] } else { padding };
+        let sum = |m: usize, r: usize, n: usize| -> f32 {
+            (0..8).map(|k| (at(m, 2 * k + r) + added) * factors[k * COLUMNS + n]).sum()
+        };
+        let points = (0..ROWS).flat_map(|m| (0..2).flat_map(move |r| (0..COLUMNS).map(move |n| (m, r, n))));
+        points.map(|(m, r, n)| sum(m, r, n)).collect()
+    };
+    let mut infinite = factors.clone();
+    infinite[..COLUMNS].fill(f32::INFINITY);
+    for device in devices() {
+        let x = vector(&data, &device).reshape([ROWS, 14]);
+        for (padding, factors, added) in
+            [(0.0, &factors, 0.0), (1.0, &factors, 0.0), (0.0, &factors, 1.0), (0.0, &infinite, 0.0)]
+        {
+            let w = vector(factors, &device).reshape([8, COLUMNS]);
+            let padded = x.pad(&[(0, 0), (1, 1)], padding) + added;
+            let product = padded.reshape([ROWS, 8, 2]).permute([0, 2, 1]).matmul(&w);
+            let same = |(a, b): (&f32, &f32)| a == b || a.is_nan() && b.is_nan();
+            let (found, expected) = (read(&product), expected(padding, factors, added));
+            assert!(found.iter().zip(&expected).all(same), "padding {padding}, {added} added, {device:?}");
+        }
+    }
+}
+
+#[test]
+fn places_in_a_padding_of_ones_went_from_dilated_convolutions() {
+    const CHANNELS: usize = 3;
+    let data: Vec<f32> = (0..64 * CHANNELS * 8).map(|i| (i * 31 % 17) as f32 - 8.0).collect();
+    let filters: Vec<f32> = (0..5 * CHANNELS * 3).map(|i| (i * 23 % 13) as f32 - 6.0).collect();
+    let at = |n: usize, c: usize, place: usize| {
+        if (2..10).contains(&place) { data[(n * CHANNELS + c) * 8 + place - 2] } else { 1.0 }
+    };
+    let sum = |n: usize, o: usize, y: usize| -> f32 {
+        let taps = (0..CHANNELS).flat_map(|c| (0..3).map(move |k| (c, k)));
+        taps.map(|(c, k)| at(n, c, y + 4 * k) * filters[(o * CHANNELS + c) * 3 + k]).sum()
+    };
+    let points = (0..64).flat_map(|n| (0..5).flat_map(move |o| (0..4).map(move |y| (n, o, y))));
+    let expected: Vec<f32> = points.map(|(n, o, y)| sum(n, o, y)).collect();
+    for device in devices() {
+        let x = vector(&data, &device).reshape([64, CHANNELS, 8]).pad(&[(0, 0), (0, 0), (2, 2)], 1.0);
+        let w = vector(&filters, &device).reshape([5, CHANNELS, 3]);
+        let y = x.conv1d(&w, None, &ConvOptions::default().dilation(4));
+        assert_eq!(read(&y), expected, "{device:?}");
+    }
+}
