@@ -17,9 +17,10 @@ const MAX_PLAIN_ROWS: usize = 480;
 const MIN_PLAIN_ROWS: usize = 64;
 /// Multiplications that are worth a piece, if there are few of them.
 const WORTH_A_PIECE: usize = 1 << 20;
-/// Multiplications from which on a plain product of a single block is halved, and rows of a half.
+/// Multiplications from which on a plain product of a single block is halved, and rows, or columns, of a half.
 const MIN_HALVED: usize = 200_000;
 const MIN_HALF_ROWS: usize = 32;
+const MIN_HALF_COLUMNS: usize = 64;
 /// Rows of a block, if a product with windows is cut along them.
 const MIN_FILTERS: usize = 16;
 /// Most columns of a block.
@@ -78,13 +79,19 @@ impl Blocking {
         let work = batches * rows_all * columns_all * k_all;
         // A small result of long sums is cut along k only, so that each element is packed once.
         let results = batches * rows_all * columns_all;
-        let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MAX_PARTIAL;
+        // what lies along the sums is turned over as a whole, and cut along the columns
+        let is_turned = matches!(operands, Operands::Plain(_, rhs) if rhs.lies_along_sums());
+        let is_wide = is_turned && columns_all >= 4 * 4 * tile.columns;
+        let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MAX_PARTIAL && !is_wide;
         if plain && !long {
             // Whole rows as far as that goes: an epilogue runs along them in long strips.
             let parts = ENOUGH_PIECES.min(work / SMALL_BLOCK).div_ceil(pieces(rows_all.max(1), columns).max(1)).max(1);
             rows = rows.min(even(rows_all, rows_all.div_ceil(parts).max(MIN_PLAIN_ROWS), tile.rows));
             if pieces(rows, columns) == 1 && work >= MIN_HALVED {
                 rows = rows.min(even(rows_all, rows_all.div_ceil(2).max(MIN_HALF_ROWS), tile.rows));
+            }
+            if pieces(rows, columns) == 1 && work >= MIN_HALVED {
+                columns = columns.min(even(columns_all, columns_all.div_ceil(2).max(MIN_HALF_COLUMNS), tile.columns));
             }
         }
         let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);

@@ -40,6 +40,8 @@ pub(super) struct CompiledContract {
     n: usize,
     k: usize,
     operands: Operands,
+    /// True if both operands lie along the summed points and are multiplied so.
+    pub(super) by_dots: bool,
     /// The second operand turned over.
     turned: Option<Matrix>,
     /// True if it is turned over in each run, because several blocks of rows would do so each.
@@ -133,8 +135,10 @@ impl CompiledContract {
             }
             _ => None,
         };
-        let turns = turned.is_some() && rows_all.div_ceil(blocks.rows) >= MIN_TURNED;
         let prepacked = sides.prepacked(&operands, &blocks, turned.is_some(), buffers);
+        let by_dots = operands.are_dots([rows_all, columns_all, k_all], prepacked[1].is_some());
+        let (turned, prepacked) = if by_dots { (None, [None, None]) } else { (turned, prepacked) };
+        let turns = turned.is_some() && rows_all.div_ceil(blocks.rows) >= MIN_TURNED;
         let epilogue = Program::new(&kernel.axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
         let slots = match &operands {
             Operands::Plain(..) => epilogue.slots,
@@ -147,6 +151,7 @@ impl CompiledContract {
             n: columns_all,
             k: k_all,
             operands,
+            by_dots,
             turned,
             turns,
             prepacked,
@@ -306,7 +311,8 @@ impl CompiledContract {
     fn sum_in_place(&self, env: &Env<'_>, turned: Option<Ready>, piece: &Piece) -> bool {
         let (Some(operands), Some(target)) = (self.plain(env, turned), &self.direct) else { return false };
         let Piece { batch, rows, columns } = piece.clone();
-        gemm::multiply_into((env.arch, env.views), operands, &Part { batch, rows, columns, summed: 0..self.k }, target)
+        let part = Part { by_dots: self.by_dots, batch, rows, columns, summed: 0..self.k };
+        gemm::multiply_into((env.arch, env.views), operands, &part, target)
     }
 
     /// Leaves the sums of a piece over `summed` in `scratch.panels.sums`, row-major without gaps.
@@ -325,7 +331,7 @@ impl CompiledContract {
             let len = piece.rows.len() * columns;
             panels.sums.reserve(len);
             let Piece { batch, rows, columns } = piece.clone();
-            let part = Part { batch, rows, columns, summed };
+            let part = Part { by_dots: self.by_dots, batch, rows, columns, summed };
             return gemm::multiply(env.arch, operands, &part, &mut panels.sums[..len], &mut panels.lhs);
         }
         let (lhs, rhs) = match &self.operands {

@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::graph::{Binary, Unary};
 use crate::ops::elementwise;
 
-/// Words that are computed together; registers are multiples of it, and a splat is one of them.
+/// Words that are computed together; registers have no fewer, and a splat is one of them.
 pub(super) const CHUNK: usize = 64;
 
 /// How a register's bits are read.
@@ -43,9 +43,20 @@ pub(super) struct Arg<'a> {
 
 impl<'a> Arg<'a> {
     #[inline(always)]
-    fn chunk(self, number: usize) -> &'a [u32; CHUNK] {
-        let start = if self.splat { 0 } else { number * CHUNK };
+    fn chunk(self, start: usize) -> &'a [u32; CHUNK] {
+        let start = if self.splat { 0 } else { start };
         self.words[start..start + CHUNK].try_into().expect("a range of CHUNK words")
+    }
+}
+
+/// Calls `f(start, chunk)` for the chunks of `target`, at least one. The last one begins where it ends with the target,
+/// upon the one before: what is computed twice is the same.
+#[inline(always)]
+fn for_each_chunk(target: &mut [u32], mut f: impl FnMut(usize, &mut [u32; CHUNK])) {
+    let last = target.len() - CHUNK;
+    for number in 0..target.len().div_ceil(CHUNK) {
+        let start = (number * CHUNK).min(last);
+        f(start, (&mut target[start..start + CHUNK]).try_into().expect("a range of CHUNK words"));
     }
 }
 
@@ -60,12 +71,12 @@ impl<const N: usize, F: Fn([u32; N]) -> u32> WithSimd for Map<'_, N, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
         let Self { target, args, f } = self;
-        for (number, target) in target.chunks_exact_mut(CHUNK).enumerate() {
-            let args = args.map(|arg| arg.chunk(number));
+        for_each_chunk(target, |start, target| {
+            let args = args.map(|arg| arg.chunk(start));
             for (i, value) in target.iter_mut().enumerate() {
                 *value = f(args.map(|arg| arg[i]));
             }
-        }
+        });
     }
 }
 
@@ -95,14 +106,14 @@ fn compare_floats(f: impl Fn(f32, f32) -> bool) -> impl Fn([u32; 2]) -> u32 {
 
 /// Puts the standard library's value where the argument is too large for ours.
 fn patch_far(target: &mut [u32], arg: Arg<'_>, f: fn(f64) -> f64) {
-    for (number, target) in target.chunks_exact_mut(CHUNK).enumerate() {
-        for (value, &bits) in target.iter_mut().zip(arg.chunk(number)) {
+    for_each_chunk(target, |start, target| {
+        for (value, &bits) in target.iter_mut().zip(arg.chunk(start)) {
             let x = f32::from_bits(bits);
             if x.abs() > math::TRIGONOMETRIC_LIMIT {
                 *value = (f(f64::from(x)) as f32).to_bits();
             }
         }
-    }
+    });
 }
 
 /// The larger one; NaN if either is.

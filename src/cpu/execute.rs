@@ -109,7 +109,7 @@ impl Program {
             let count = match step {
                 Step { target: Operand { splat: true, .. }, .. } => CHUNK,
                 Step { per_row: true, .. } => inputs.spread.results(len).next_multiple_of(CHUNK),
-                _ => len.next_multiple_of(CHUNK),
+                _ => len.max(CHUNK),
             };
             let mut target = std::mem::take(&mut registers.slots[step.target.slot]);
             let held = self.compute(step, env, registers, at, inputs, &mut target[..count]);
@@ -171,8 +171,8 @@ impl Program {
         run
     }
 
-    /// Where `step` may write what is stored by number `store`, without a register between: one run of whole chunks, of
-    /// which nothing is read that stands elsewhere.
+    /// Where `step` may write what is stored by number `store`, without a register between: one run of a chunk or more,
+    /// of which nothing is read that stands elsewhere.
     fn place(
         &self,
         store: usize,
@@ -182,7 +182,7 @@ impl Program {
         at: (usize, usize, usize),
     ) -> Option<(usize, RunMut)> {
         let len = at.2;
-        if !len.is_multiple_of(CHUNK) {
+        if len < CHUNK {
             return None;
         }
         let access = &self.stores[store].0;
@@ -228,7 +228,7 @@ impl Program {
             }
             Action::Valid(access) => self.valid(access, registers, points, words),
             Action::Load(access) => {
-                // Whole chunks only: the elements behind them may be another thread's.
+                // No less than a chunk: the elements behind it may be another thread's.
                 let stay = step.may_stay && !splat && len == words.len();
                 if let Some(held) = self.load(access, env, registers, points, (words, stay)) {
                     return held;

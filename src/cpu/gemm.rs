@@ -15,6 +15,7 @@ use pulp::Arch;
 use crate::dtype::DType;
 use crate::plan::{BufferId, ContractKernel, InstrOp, Store, Tape, ValueId};
 
+use super::dots::{Dots, Lines};
 use super::pack::Groups;
 use super::program::{LoneLoad, distance};
 use super::small::SmallProduct;
@@ -24,6 +25,8 @@ use super::words::Words;
 /// Summed points of one call. The crate takes this many together for every size of cache, so that a sum's order does
 /// not depend on what it finds out about the machine.
 const DEPTH: usize = 512;
+/// The same of dot products: so much of the lines that are read again and again stays in the second-level cache.
+const DOTS_DEPTH: usize = 1024;
 /// Sums that the crate has of each product of two vectors that lie along k: 8 registers of at least 4 lanes.
 const LANES: usize = 32;
 /// Rows that are multiplied one by one: the crate reads a matrix for one vector without packing it, but not for two.
@@ -183,6 +186,8 @@ impl Target {
 /// Part of a product: one batch, and ranges of rows, columns and summed points.
 #[derive(Clone)]
 pub(super) struct Part {
+    /// True if its results are [`Dots`].
+    pub(super) by_dots: bool,
     pub(super) batch: usize,
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
@@ -207,10 +212,14 @@ pub(super) fn multiply(
         sums.fill(0);
         return;
     }
-    let by_vector = rows <= FEW && (rhs.own == 1 || (rhs.summed == 1 && lhs.summed == 1));
+    let by_vector = !part.by_dots && rows <= FEW && (rhs.own == 1 || (rhs.summed == 1 && lhs.summed == 1));
     let height = if by_vector { 1 } else { rows };
-    let is_vector = height == 1 || columns == 1;
-    let most = if is_vector && lhs.summed == 1 && rhs.summed == 1 { LANES * DEPTH } else { DEPTH };
+    let is_vector = !part.by_dots && (height == 1 || columns == 1);
+    let most = match part.by_dots {
+        true => DOTS_DEPTH,
+        false if is_vector && lhs.summed == 1 && rhs.summed == 1 => LANES * DEPTH,
+        false => DEPTH,
+    };
     let depth = k.div_ceil(k.div_ceil(most));
     for start in part.summed.clone().step_by(depth) {
         let summed = start..part.summed.end.min(start + depth);
@@ -248,13 +257,13 @@ pub(super) fn multiply_into(
     target: &Target,
 ) -> bool {
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
-    if rows <= FEW || columns <= 1 || k == 0 {
+    if !part.by_dots && (rows <= FEW || columns <= 1) || k == 0 {
         return false;
     }
     let target = &target.matrix;
     let start = target.at(part.batch, part.rows.start, part.columns.start);
     let start = views[target.buffer].matrix::<f32>(start, [(target.own, rows), (1, columns)]).cast_mut();
-    let depth = k.div_ceil(k.div_ceil(DEPTH));
+    let depth = k.div_ceil(k.div_ceil(if part.by_dots { DOTS_DEPTH } else { DEPTH }));
     for at in part.summed.clone().step_by(depth) {
         let block = Part { summed: at..part.summed.end.min(at + depth), ..part.clone() };
         // SAFETY: the rows were checked to lie in their buffer; no other piece of this kernel, and no kernel that runs
@@ -317,6 +326,12 @@ unsafe fn multiply_block(
     let r = rhs.at(part.batch, part.columns.start, part.summed.start);
     let l = l_view.matrix::<f32>(l, [(lhs.own, rows), (lhs.summed, depth)]);
     let r = r_view.matrix::<f32>(r, [(rhs.own, columns), (rhs.summed, depth)]);
+    if part.by_dots {
+        let rows = Lines { start: l, count: rows, stride: lhs.own as isize };
+        let columns = Lines { start: r, count: columns, stride: rhs.own as isize };
+        // SAFETY: as below.
+        return unsafe { Dots::new(rows, columns, depth, (target, stride), adds).run(arch) };
+    }
     if !adds && rhs.own == 1 && SmallProduct::pays(arch, [rows, columns, depth]) {
         let product = SmallProduct {
             rows,

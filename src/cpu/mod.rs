@@ -16,6 +16,7 @@ mod border;
 mod compile;
 mod contract;
 mod custom;
+mod dots;
 mod elementwise;
 mod execute;
 mod fold;

@@ -7,6 +7,7 @@ use crate::graph::ReduceOp;
 use crate::plan::{ContractKernel, Store, Tape, ValueId};
 
 use super::blocking::Blocking;
+use super::dots;
 use super::gemm::{FEW, Matrix, NOT_TURNED};
 use super::lanes::Height;
 use super::micro::Tile;
@@ -27,6 +28,15 @@ pub(super) enum Operands {
     Packed(Box<[Operand; 2]>),
     /// The second one is evaluated into grids, the first one packed.
     Windows(Box<Windowed>),
+}
+
+impl Operands {
+    /// True if a product of so many rows, columns and summed points multiplies lines of one by lines of the other, where
+    /// the second one might also be turned over `beforehand`.
+    pub(super) fn are_dots(&self, sizes: [usize; 3], beforehand: bool) -> bool {
+        let Self::Plain(lhs, rhs) = self else { return false };
+        lhs.lies_along(true) && rhs.lies_along(true) && dots::pays(sizes, beforehand)
+    }
 }
 
 /// True if the results lie closer together along `m` than along `n`.

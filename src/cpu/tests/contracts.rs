@@ -419,12 +419,12 @@ fn prologues_are_computed_while_packing() {
     check(vec![Body::Contract(kernel)], &data, 2e-5);
 }
 
-/// A linear layer, `y = x · wᵀ`, of 5 rows, 150 results and 40 terms, and a 3x3 convolution; buffers are input, weights
+/// A linear layer, `y = x · wᵀ`, of 20 rows, 150 results and 40 terms, and a 3x3 convolution; buffers are input, weights
 /// and result.
 fn with_weights() -> [(Body, [usize; 3]); 2] {
-    let layer = contract(&[5, 150, 40], [0, 1, 1, 1], &[0, 2], &[1, 2], &[0, 1]);
+    let layer = contract(&[20, 150, 40], [0, 1, 1, 1], &[0, 2], &[1, 2], &[0, 1]);
     let convolution = Convolution { images: 1, from: 40, to: 24, size: [14, 14], window: 3, stride: 1, padding: 1 };
-    [(Body::Contract(layer), [200, 6000, 750]), (convolution.forward(), convolution.lens())]
+    [(Body::Contract(layer), [800, 6000, 3000]), (convolution.forward(), convolution.lens())]
 }
 
 #[test]
@@ -492,10 +492,10 @@ fn weights_that_another_plan_writes_have_changed() {
 
 #[test]
 fn weights_of_several_kernels_are_packed_once() {
-    let layer = contract(&[5, 150, 40], [0, 1, 1, 1], &[0, 2], &[1, 2], &[0, 1]);
+    let layer = contract(&[20, 150, 40], [0, 1, 1, 1], &[0, 2], &[1, 2], &[0, 1]);
     let mut layers = [layer.clone(), layer];
     layers[1].stores[0].buffer = 3;
-    let data = [200, 6000, 750, 750].map(|len| Data::random(DType::F32, len));
+    let data = [800, 6000, 3000, 3000].map(|len| Data::random(DType::F32, len));
     let bodies: Vec<Body> = layers.into_iter().map(Body::Contract).collect();
     let compiled = Compiled::new(Arc::new(plan(bodies.clone(), &data)));
     assert_eq!(compiled.0.packings.len(), 1);

@@ -5,6 +5,7 @@ use pulp::Arch;
 
 use super::contracts::{contract, packed};
 use super::*;
+use crate::cpu::dots::{self, Dots, Lines};
 use crate::cpu::gemm::by_the_crate_alone;
 use crate::cpu::operands::is_plain;
 use crate::cpu::small::SmallProduct;
@@ -166,5 +167,58 @@ fn small_products_have_the_bits_of_the_crate() {
         for arch in vectors().into_iter().filter(|arch| !matches!(arch, Arch::Scalar)) {
             assert_eq!(small([side; 3], arch, false, &lhs, &rhs), whole, "{side}");
         }
+    }
+}
+
+#[test]
+fn products_of_lines_are_their_dot_products() {
+    for arch in vectors() {
+        for [m, n, k] in [[3, 3, 9], [4, 8, 16], [5, 7, 31], [13, 6, 100], [6, 13, 1], [9, 4, 257]] {
+            // lines with two elements more, results with a gap behind each row
+            let (along, stride) = (k + 2, n + 3);
+            let random = |lines: usize| -> Vec<f32> {
+                Data::random(DType::F32, lines * along).values.into_iter().map(|value| value as f32).collect()
+            };
+            let (lhs, rhs) = (random(m), random(n));
+            let mut target = vec![f32::NAN; m * stride];
+            for adds in [false, true] {
+                let lines =
+                    |values: &[f32], count: usize| Lines { start: values.as_ptr(), count, stride: along as isize };
+                let place = (target.as_mut_ptr(), stride as isize);
+                // SAFETY: all three have as many elements; those that are added to were written in the first round.
+                unsafe { Dots::new(lines(&lhs, m), lines(&rhs, n), k, place, adds).run(arch) };
+                let times = if adds { 2.0 } else { 1.0 };
+                for (row, results) in target.chunks_exact(stride).enumerate() {
+                    assert!(results[n..].iter().all(|value| value.is_nan()), "what is no result is not written");
+                    for (column, &result) in results[..n].iter().enumerate() {
+                        let terms =
+                            (0..k).map(|p| f64::from(lhs[row * along + p]) * f64::from(rhs[column * along + p]));
+                        let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+                        let error = (f64::from(result) - times * sum).abs();
+                        assert!(error <= times * size * k as f64 * f64::from(f32::EPSILON), "{m}x{n}x{k}: {result}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn few_lines_are_multiplied_as_they_lie() {
+    assert!(dots::pays([8, 3072, 768], true) && dots::pays([3072, 8, 768], false));
+    assert!(dots::pays([200, 3072, 768], false) && !dots::pays([200, 3072, 768], true), "turned over for many runs");
+    assert!(
+        !dots::pays([300, 3072, 768], false) && !dots::pays([20, 20, 40], false) && !dots::pays([2, 40, 4000], true)
+    );
+    // weights that another kernel of the plan writes; long sums in parts; results that lie along rows
+    for ([m, n, k], out) in
+        [([40, 90, 130], [0, 1]), ([90, 33, 2300], [1, 0]), ([7, 5, 4500], [0, 1]), ([3, 70, 9], [0, 1])]
+    {
+        let kernel = contract(&[m, n, k], [0, 1, 1, 1], &[0, 2], &[1, 2], &out);
+        let mut code = Code::default();
+        let weight = code.load(3, &Ix::axis(0));
+        let copy = map(&[n * k], code, vec![store(1, &Ix::axis(0), weight)]);
+        let data = [m * k, n * k, m * n, n * k].map(|len| Data::random(DType::F32, len));
+        check(vec![copy, Body::Contract(kernel)], &data, 1e-4);
     }
 }
