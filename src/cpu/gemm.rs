@@ -34,8 +34,11 @@ pub(super) const FEW: usize = 2;
 /// Results of a block for which the crate does not turn its operands over, if both lie along the summed points: it sums
 /// them in lanes.
 pub(super) const NOT_TURNED: usize = 256;
-/// Rows that are turned over together: a cache line of the result.
-pub(super) const TURNED: usize = 16;
+/// Rows that are turned over together, and so many points of each at a time: where fewer are written next to each other,
+/// each cache line of the result is looked up among as many pages as there are points.
+pub(super) const TURNED: usize = 64;
+/// The same of few elements: a cache line of the result.
+const LINE: usize = 16;
 
 /// An operand that lies in memory as it is multiplied.
 #[derive(Debug)]
@@ -119,15 +122,32 @@ impl Matrix {
         target: View,
     ) {
         debug_assert!(self.lies_along_sums() && own.len() <= TURNED);
-        // Lines behind the last one repeat it.
-        let line = |number: usize| self.at(batch, own.end.min(own.start + number + 1) - 1, 0);
-        let lines: [Run; TURNED] = std::array::from_fn(|number| views[self.buffer].run(line(number), summed));
-        for point in 0..summed {
-            // Where they belong at once: a line of words put together elsewhere would have to wait before it could be
-            // copied.
-            let mut turned = target.run_mut(((batch * summed + point) * rows + own.start) as i64, own.len());
-            for (word, line) in turned.words_mut().iter_mut().zip(&lines) {
-                *word = line.words()[point];
+        let line = |number: usize| views[self.buffer].run(self.at(batch, number, 0), summed);
+        // Where they belong at once: a line of words put together elsewhere would have to wait before it could be copied.
+        let turned = |point: usize, first: usize, count: usize| {
+            target.run_mut(((batch * summed + point) * rows + first) as i64, count)
+        };
+        if own.len() * summed <= TURNED * TURNED {
+            for first in own.clone().step_by(LINE) {
+                // lines behind the last one repeat it
+                let lines: [Run; LINE] = std::array::from_fn(|number| line((first + number).min(own.end - 1)));
+                for point in 0..summed {
+                    let mut turned = turned(point, first, LINE.min(own.end - first));
+                    turned.words_mut().iter_mut().zip(&lines).for_each(|(word, line)| *word = line.words()[point]);
+                }
+            }
+            return;
+        }
+        // Lines that begin a multiple of pages apart drive each other out of the cache before they are read to the end.
+        let mut square = [[0; TURNED]; TURNED];
+        for start in (0..summed).step_by(TURNED) {
+            let points = TURNED.min(summed - start);
+            for (words, number) in square.iter_mut().zip(own.clone()) {
+                words[..points].copy_from_slice(&line(number).words()[start..start + points]);
+            }
+            for point in 0..points {
+                let mut turned = turned(start + point, own.start, own.len());
+                turned.words_mut().iter_mut().zip(&square).for_each(|(word, words)| *word = words[point]);
             }
         }
     }
