@@ -3,6 +3,7 @@
 use pulp::Arch;
 
 use super::execute::STRIP;
+use super::gemm::FEW;
 use super::micro::Tile;
 use super::operands::Operands;
 use super::windows::Windows;
@@ -31,7 +32,7 @@ pub(super) const ENOUGH_PIECES: usize = 8;
 const SMALL_BLOCK: usize = 2_000_000;
 /// Pieces of a contraction whose sums are cut.
 const ENOUGH_CHUNKS: usize = 16;
-/// Most words of partial sums.
+/// Most words of partial sums, or of what is turned over instead.
 const MAX_PARTIAL: usize = 4 << 20;
 
 /// The blocks that a contraction is cut into.
@@ -79,9 +80,12 @@ impl Blocking {
         let work = batches * rows_all * columns_all * k_all;
         // A small result of long sums is cut along k only, so that each element is packed once.
         let results = batches * rows_all * columns_all;
-        // what lies along the sums is turned over as a whole, and cut along the columns
-        let is_turned = matches!(operands, Operands::Plain(_, rhs) if rhs.lies_along_sums());
-        let is_wide = is_turned && columns_all >= 4 * 4 * tile.columns;
+        let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);
+        // What lies along the sums is turned over as a whole, and cut along the columns, if that gives as many pieces.
+        let is_turned = matches!(operands, Operands::Plain(_, rhs) if rows_all > FEW && rhs.lies_along_sums());
+        let is_wide = is_turned
+            && columns_all / least_columns >= ENOUGH_PIECES.min(k_all / (2 * DEPTH))
+            && batches * k_all * columns_all <= MAX_PARTIAL;
         let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MAX_PARTIAL && !is_wide;
         if plain && !long {
             // Whole rows as far as that goes: an epilogue runs along them in long strips.
@@ -94,7 +98,6 @@ impl Blocking {
                 columns = columns.min(even(columns_all, columns_all.div_ceil(2).max(MIN_HALF_COLUMNS), tile.columns));
             }
         }
-        let (least_rows, least_columns) = (4 * tile.rows, 4 * tile.columns);
         while !long && pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
             if columns / 2 >= least_columns && (columns > rows || rows / 2 < least_rows) {
                 columns = even(columns_all, columns / 2, tile.columns);

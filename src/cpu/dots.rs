@@ -6,17 +6,22 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::micro::each;
+use super::gemm::FEW;
+use super::micro::{each, lanes_of};
 
 /// Lines of an operand, at most, for which turning the other one over does not pay, and if it is done once for many runs.
 const MAX_LINES: usize = 256;
 const MAX_LINES_BEFOREHAND: usize = 16;
-/// Lines that the crate multiplies without turning anything over.
-const MIN_LINES: usize = 3;
+/// Fewer are vectors, for which the crate turns nothing over.
+const MIN_LINES: usize = FEW + 1;
 /// Summed points for each of these lines, at least: in the end each sum's lanes have to be added up.
 const POINTS: usize = 3;
 /// Lines of a tile: a sum for each pair of them stays in a vector register, and so do the vectors of one operand.
 const LINES: usize = 4;
+/// Summed points at a time: so much of the lines that are read again and again stays in the second-level cache.
+const DEPTH: usize = 1024;
+/// The same without vectors, whose lanes have a sum each.
+const DEPTH_OF_ONE_SUM: usize = 512;
 const FEW_REGISTERS: usize = 16;
 const LINES_OF_FEW: usize = 3;
 
@@ -45,6 +50,11 @@ pub(super) fn pays([rows, columns, depth]: [usize; 3], beforehand: bool) -> bool
     let few = rows.min(columns);
     let most = if beforehand { MAX_LINES_BEFOREHAND } else { MAX_LINES };
     (MIN_LINES..=most).contains(&few) && POINTS * few <= depth
+}
+
+/// Summed points of one call.
+pub(super) fn depth(arch: Arch) -> usize {
+    if lanes_of(arch) == 1 { DEPTH_OF_ONE_SUM } else { DEPTH }
 }
 
 impl Dots {

@@ -15,7 +15,7 @@ use pulp::Arch;
 use crate::dtype::DType;
 use crate::plan::{BufferId, ContractKernel, InstrOp, Store, Tape, ValueId};
 
-use super::dots::{Dots, Lines};
+use super::dots::{self, Dots, Lines};
 use super::pack::Groups;
 use super::program::{LoneLoad, distance};
 use super::small::SmallProduct;
@@ -25,8 +25,6 @@ use super::words::Words;
 /// Summed points of one call. The crate takes this many together for every size of cache, so that a sum's order does
 /// not depend on what it finds out about the machine.
 const DEPTH: usize = 512;
-/// The same of dot products: so much of the lines that are read again and again stays in the second-level cache.
-const DOTS_DEPTH: usize = 1024;
 /// Sums that the crate has of each product of two vectors that lie along k: 8 registers of at least 4 lanes.
 const LANES: usize = 32;
 /// Rows that are multiplied one by one: the crate reads a matrix for one vector without packing it, but not for two.
@@ -216,7 +214,7 @@ pub(super) struct Part {
 
 /// Overwrites `sums`, row-major without gaps, with the product of a part of `lhs` and `rhs`; `spare` is working memory.
 ///
-/// At most [`DEPTH`] terms are added one after the other. A matrix's terms the crate adds up before it adds them to
+/// At most [`DEPTH`] terms are added one after the other, or as many as [`dots::depth`] says. A matrix's terms the crate adds up before it adds them to
 /// what is there; those of a vector it adds to what is there, so that each part needs a place of its own.
 pub(super) fn multiply(
     arch: Arch,
@@ -236,7 +234,7 @@ pub(super) fn multiply(
     let height = if by_vector { 1 } else { rows };
     let is_vector = !part.by_dots && (height == 1 || columns == 1);
     let most = match part.by_dots {
-        true => DOTS_DEPTH,
+        true => dots::depth(arch),
         false if is_vector && lhs.summed == 1 && rhs.summed == 1 => LANES * DEPTH,
         false => DEPTH,
     };
@@ -269,7 +267,7 @@ pub(super) fn multiply(
 }
 
 /// Writes the product of a part of `lhs` and `rhs` where it belongs, the same bits as [`multiply`]'s; false if it did
-/// not, because the part has few rows or columns, or nothing is summed.
+/// not, because the part is a vector's, or nothing is summed.
 pub(super) fn multiply_into(
     (arch, views): (Arch, &[View]),
     operands: (Placed<'_>, Placed<'_>),
@@ -283,7 +281,7 @@ pub(super) fn multiply_into(
     let target = &target.matrix;
     let start = target.at(part.batch, part.rows.start, part.columns.start);
     let start = views[target.buffer].matrix::<f32>(start, [(target.own, rows), (1, columns)]).cast_mut();
-    let depth = k.div_ceil(k.div_ceil(if part.by_dots { DOTS_DEPTH } else { DEPTH }));
+    let depth = k.div_ceil(k.div_ceil(if part.by_dots { dots::depth(arch) } else { DEPTH }));
     for at in part.summed.clone().step_by(depth) {
         let block = Part { summed: at..part.summed.end.min(at + depth), ..part.clone() };
         // SAFETY: the rows were checked to lie in their buffer; no other piece of this kernel, and no kernel that runs
@@ -327,7 +325,7 @@ pub(crate) fn by_the_crate_alone(side: usize, lhs: &[f32], rhs: &[f32], result: 
     }
 }
 
-/// The crate's product of a part of `lhs` and `rhs`, written to `target`, the first element and the distance between
+/// The product of a part of `lhs` and `rhs`, the crate's or one of ours, written to `target`, the first element and the distance between
 /// rows; added to what is there if `adds`.
 ///
 /// # Safety

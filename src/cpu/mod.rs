@@ -234,7 +234,7 @@ impl Kernel {
                 });
                 parts.map_or_else(|| Self::of_loop(body, buffers, arch), Self::Parts)
             }
-            Body::Contract(body) => match phases(body, &buffers.dtypes) {
+            Body::Contract(body) => match phases(body) {
                 Some(parts) => Self::Parts(parts.iter().map(|part| Self::of_contract(part, buffers, arch)).collect()),
                 None => Self::of_contract(body, buffers, arch),
             },

@@ -35,7 +35,7 @@ impl Operands {
     /// the second one might also be turned over `beforehand`.
     pub(super) fn are_dots(&self, sizes: [usize; 3], beforehand: bool) -> bool {
         let Self::Plain(lhs, rhs) = self else { return false };
-        lhs.lies_along(true) && rhs.lies_along(true) && dots::pays(sizes, beforehand)
+        lhs.lies_along_sums() && rhs.lies_along_sums() && dots::pays(sizes, beforehand)
     }
 }
 

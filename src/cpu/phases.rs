@@ -9,10 +9,9 @@
 
 use std::ops::Range;
 
-use crate::dtype::DType;
-use crate::plan::{Body, Cond, ContractKernel, InstrOp, Tape};
+use crate::graph::Unary;
+use crate::plan::{Body, Cond, ContractKernel, InstrOp, Tape, ValueId};
 
-use super::program::LoneLoad;
 use super::segments::simplified;
 
 /// Points of an axis of phases, at most.
@@ -25,8 +24,8 @@ const MIN_POINTS: usize = 64;
 const MAX_LEFT: f64 = 0.9;
 
 /// `kernel` as several, if there is such an axis.
-pub(super) fn phases(kernel: &ContractKernel, dtypes: &[DType]) -> Option<Vec<ContractKernel>> {
-    let (axis, summed, terms) = split(kernel, dtypes)?;
+pub(super) fn phases(kernel: &ContractKernel) -> Option<Vec<ContractKernel>> {
+    let (axis, summed, terms) = split(kernel)?;
     let parts = terms.into_iter().enumerate().map(|(point, terms)| {
         let whole = Body::Contract(kernel.clone());
         let Body::Contract(mut part) = whole.within(axis, point..point + 1).within(summed, terms) else {
@@ -37,16 +36,32 @@ pub(super) fn phases(kernel: &ContractKernel, dtypes: &[DType]) -> Option<Vec<Co
         }
         part
     });
-    Some(parts.flat_map(|part| phases(&part, dtypes).unwrap_or_else(|| vec![part])).collect())
+    Some(parts.flat_map(|part| phases(&part).unwrap_or_else(|| vec![part])).collect())
 }
 
 /// A short axis of an operand's own, a summed one, and which points of the latter each point of the former sees.
-fn split(kernel: &ContractKernel, dtypes: &[DType]) -> Option<(usize, usize, Vec<Range<usize>>)> {
+fn split(kernel: &ContractKernel) -> Option<(usize, usize, Vec<Range<usize>>)> {
     let (lhs, rhs) = (&kernel.lhs, &kernel.rhs);
     [(lhs, 1, rhs), (rhs, 2, lhs)].into_iter().find_map(|((tape, value), group, (other, _))| {
-        let load = LoneLoad::new((tape, *value), kernel.axes.len(), dtypes).filter(LoneLoad::is_zero_elsewhere)?;
-        load.valid.iter().find_map(|condition| split_by(kernel, condition, group, other))
+        bounds(tape, *value)?.iter().find_map(|condition| split_by(kernel, condition, group, other))
     })
+}
+
+/// The conditions without which a value is zero.
+fn bounds(tape: &Tape, value: ValueId) -> Option<&[Cond]> {
+    match &tape.instrs[value].op {
+        InstrOp::Load { valid, .. } => Some(valid),
+        InstrOp::Cast(of) | InstrOp::Unary(Unary::Neg, of) => bounds(tape, *of),
+        InstrOp::Select(condition, of, other) => {
+            let (InstrOp::Valid(tested), InstrOp::Const(other)) =
+                (&tape.instrs[*condition].op, &tape.instrs[*other].op)
+            else {
+                return None;
+            };
+            bounds(tape, *of).filter(|bounds| bounds == tested && other.to_f64() == 0.0)
+        }
+        _ => None,
+    }
 }
 
 /// By a condition on an operand of this group, of a product with `other`.

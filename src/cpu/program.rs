@@ -132,11 +132,6 @@ impl<'a> LoneLoad<'a> {
         let (strides, offset) = index.affine(rank)?;
         (dtypes[buffer] == DType::F32).then_some(Self { buffer, strides, offset, valid, elsewhere })
     }
-
-    /// True if it is 0 where there is nothing to load.
-    pub(super) fn is_zero_elsewhere(&self) -> bool {
-        f32::from_bits(self.elsewhere) == 0.0
-    }
 }
 
 /// How far point number `point` of axes, given by size and stride, lies from the first one.
