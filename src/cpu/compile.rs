@@ -5,7 +5,7 @@ use crate::graph::Binary;
 use crate::plan::{InstrOp, Ix, Store, Tape, ValueId};
 
 use super::access::Access;
-use super::elementwise::Kind;
+use super::elementwise::{Kind, are_pair};
 use super::joined::Part;
 use super::program::{Action, Operand, Program, Step, expressions};
 use super::space::Space;
@@ -66,6 +66,8 @@ struct Values<'a> {
     spread: Vec<Option<Operand>>,
     /// Those that are the same at all points of a run.
     constant: Vec<bool>,
+    /// Those that the only step that reads them computes as well, with how.
+    within: Vec<Option<(Binary, [ValueId; 2])>>,
     slots: Slots,
     constants: Vec<Step>,
     steps: Vec<Step>,
@@ -111,6 +113,18 @@ impl Values<'_> {
     fn whole(&mut self, value: ValueId) -> Operand {
         self.need(value, false);
         self.operand(value, false)
+    }
+
+    /// What computes `op` and an operand of its at once.
+    fn pair(&self, op: &InstrOp) -> Option<Action> {
+        let InstrOp::Binary(second, a, b) = *op else { return None };
+        let ((first, [x, y]), other, swapped) = match (self.within[a], self.within[b]) {
+            (Some(first), _) => (first, b, false),
+            (None, Some(first)) => (first, a, true),
+            (None, None) => return None,
+        };
+        let operands = [x, y, other].map(|value| self.operand(value, false));
+        Some(Action::Pair { ops: [first, second], operands, swapped })
     }
 
     fn give_back(&mut self, value: ValueId) {
@@ -171,6 +185,38 @@ fn last_uses(tape: &Tape, parts: &[Part]) -> Vec<Option<usize>> {
     last
 }
 
+/// For each instruction the operand that is computed together with it, if there is one: so a strip is walked once for
+/// both.
+fn pairs(tape: &Tape, parts: &[Part], last_use: &[Option<usize>]) -> Vec<Option<ValueId>> {
+    let mut uses = vec![0; tape.instrs.len()];
+    let is_read = |&number: &usize| last_use[number].is_some() || tape.instrs[number].op.is_check();
+    for number in (0..tape.instrs.len()).filter(is_read) {
+        tape.instrs[number].op.values().for_each(|value| uses[value] += 1);
+    }
+    for part in parts {
+        let stored = part.stores.iter().map(|store| store.value);
+        part.results.iter().copied().chain(stored).for_each(|value| uses[value] += 1);
+    }
+    let part = |number: usize| parts.iter().position(|part| number < part.end);
+    let float = |number: ValueId| match tape.instrs[number].op {
+        InstrOp::Binary(op, a, _) if tape.instrs[a].dtype.is_float() => Some(op),
+        _ => None,
+    };
+    let mut pairs: Vec<Option<ValueId>> = Vec::with_capacity(uses.len());
+    for (number, last_use) in last_use.iter().enumerate() {
+        let second = float(number).filter(|_| last_use.is_some());
+        let fits = |&first: &ValueId| {
+            let ops = float(first).zip(second);
+            uses[first] == 1
+                && part(first) == part(number)
+                && pairs[first].is_none()
+                && ops.is_some_and(|(first, second)| are_pair(first, second))
+        };
+        pairs.push(tape.instrs[number].op.values().find(fits));
+    }
+    pairs
+}
+
 impl Program {
     /// `tape` over the axes `fixed` and `walked` of `axes`, keeping the values `results`. `dtypes` are the buffers'.
     pub(super) fn new(
@@ -198,7 +244,13 @@ impl Program {
         let all_stores: Vec<Store> = parts.iter().flat_map(|part| part.stores.iter().cloned()).collect();
         let space = Space::new(axes, fixed, walked, &expressions(tape, &all_stores));
         let count = tape.instrs.len();
-        let last_use = last_uses(tape, parts);
+        let mut last_use = last_uses(tape, parts);
+        let pairs = pairs(tape, parts, &last_use);
+        let mut is_first = vec![false; count];
+        for (number, first) in pairs.iter().enumerate().filter_map(|(number, first)| Some((number, (*first)?))) {
+            is_first[first] = true;
+            tape.instrs[first].op.values().for_each(|value| last_use[value] = last_use[value].max(Some(number)));
+        }
         let mut values = Values {
             tape,
             per_row: vec![false; count],
@@ -206,6 +258,7 @@ impl Program {
             held: vec![None; count],
             spread: vec![None; count],
             constant: vec![false; count],
+            within: vec![None; count],
             slots: Slots { count: taken, ..Slots::default() },
             constants: Vec::new(),
             steps: Vec::new(),
@@ -225,8 +278,17 @@ impl Program {
                     continue;
                 }
                 instr.op.values().for_each(|value| values.need(value, per_row));
-                let action =
-                    compile(&instr.op, instr.dtype, &space, dtypes, tape, |value| values.operand(value, per_row));
+                if let InstrOp::Binary(op, a, b) = instr.op
+                    && is_first[number]
+                    && !per_row
+                    && !(values.is_splat(a) && values.is_splat(b))
+                {
+                    values.within[number] = Some((op, [a, b]));
+                    continue;
+                }
+                let action = values.pair(&instr.op).unwrap_or_else(|| {
+                    compile(&instr.op, instr.dtype, &space, dtypes, tape, |value| values.operand(value, per_row))
+                });
                 let splat = match &action {
                     Action::Const(_) | Action::Uniform(_) => true,
                     Action::Coord(access) | Action::Valid(access) | Action::Load(access) => access.is_constant(),
@@ -234,13 +296,14 @@ impl Program {
                     Action::Random { access, seed, position, .. } => {
                         access.is_constant() && seed.splat && position.splat
                     }
-                    Action::Reduced(_) | Action::Spread(_) | Action::Accumulator => false,
+                    Action::Reduced(_) | Action::Spread(_) | Action::Accumulator | Action::Pair { .. } => false,
                     _ => instr.op.values().all(|value| values.is_splat(value)),
                 };
                 values.constant[number] = splat && values.is_constant(&instr.op);
                 let target = values.push(action, splat, number, per_row);
                 values.held[number] = Some(target);
-                for value in instr.op.values().filter(|&value| last_use[value] == Some(number)) {
+                let of_first = pairs[number].into_iter().flat_map(|first| tape.instrs[first].op.values());
+                for value in instr.op.values().chain(of_first).filter(|&value| last_use[value] == Some(number)) {
                     values.give_back(value);
                 }
                 if last_use[number].is_none() {
@@ -267,7 +330,10 @@ impl Program {
 
 /// The only store of what `step` computes, if a vector loop can write it: consecutive elements of 32 bits.
 fn written_by(step: &Step, stores: &[(Access, Operand)]) -> Option<usize> {
-    let is_loop = matches!(step.action, Action::Unary(..) | Action::Binary(..) | Action::Select(..) | Action::Cast(..));
+    let is_loop = matches!(
+        step.action,
+        Action::Unary(..) | Action::Binary(..) | Action::Pair { .. } | Action::Select(..) | Action::Cast(..)
+    );
     let mut of_step = (0..stores.len()).filter(|&store| stores[store].1.slot == step.target.slot);
     let store = of_step.next().filter(|_| is_loop && !step.target.splat && of_step.next().is_none())?;
     let access = &stores[store].0;
@@ -369,6 +435,7 @@ mod tests {
                 Action::Spread(_) => "spread",
                 Action::Unary(..) => "unary",
                 Action::Binary(..) => "binary",
+                Action::Pair { .. } => "pair",
                 _ => "other",
             };
             let programs = programs(by_rows);
@@ -380,9 +447,8 @@ mod tests {
             ("reduced", once),
             ("unary", once),
             ("reduced", all),
-            ("binary", all),
             ("spread", all),
-            ("binary", all),
+            ("pair", all),
             ("binary", all),
         ];
         assert_eq!(steps(true), expected);
@@ -390,7 +456,40 @@ mod tests {
         // Whoever reads a register finds what was put there: none is given out again before its last use.
         let programs = programs(true);
         let target = |number: usize| programs[0].steps[number].target.slot;
-        assert_eq!(programs[0].results[0].slot, target(7));
+        assert_eq!(programs[0].results[0].slot, target(6));
         assert!([1, 3].iter().all(|&number| target(number) != target(2)));
+    }
+
+    #[test]
+    fn what_only_one_step_reads_is_computed_by_it() {
+        let [load, other] = [0, 1].map(|buffer| InstrOp::Load { buffer, index: Ix::axis(0), valid: Vec::new() });
+        let two = InstrOp::Const(Scalar::new(DType::F32, 2.0));
+        let steps = |ops: &[InstrOp], results: &[ValueId]| {
+            let tape = Tape { instrs: ops.iter().map(|op| Instr { op: op.clone(), dtype: DType::F32 }).collect() };
+            let program = Program::new(&[100], (&[], &[0]), &tape, &[], results, &[DType::F32; 2]);
+            // what a step reads is in no register that it writes, nor in one that was given to somebody else meanwhile
+            for (number, step) in program.steps.iter().enumerate() {
+                assert!(step.action.operands().all(|operand| operand.slot != step.target.slot), "step {number}");
+            }
+            let pairs = program.steps.iter().filter(|step| matches!(step.action, Action::Pair { .. })).count();
+            (pairs, program.steps.len())
+        };
+        let binary = InstrOp::Binary;
+        // x · 2 + y, then its maximum with 2
+        let chain = [load.clone(), two.clone(), binary(Binary::Mul, 0, 1), other.clone(), binary(Binary::Add, 3, 2)];
+        assert_eq!(steps(&chain, &[4]), (1, 3));
+        let longer = [&chain[..], &[binary(Binary::Max, 4, 1)]].concat();
+        assert_eq!(steps(&longer, &[5]), (1, 4), "a pair is none of another");
+        // what is needed elsewhere, or twice
+        assert_eq!(steps(&chain, &[4, 2]), (0, 4));
+        let square = [load.clone(), other.clone(), binary(Binary::Add, 0, 1), binary(Binary::Mul, 2, 2)];
+        assert_eq!(steps(&square, &[3]), (0, 4));
+        // its operand is last read between the two
+        let between =
+            [load, other, binary(Binary::Sub, 0, 1), InstrOp::Unary(Unary::Exp, 0), binary(Binary::Sub, 3, 2)];
+        assert_eq!(steps(&between, &[4]), (1, 4));
+        // what is the same everywhere is computed once for all
+        let constants = [two.clone(), two, binary(Binary::Mul, 0, 1), chain[0].clone(), binary(Binary::Add, 2, 3)];
+        assert_eq!(steps(&constants, &[4]), (0, 2));
     }
 }

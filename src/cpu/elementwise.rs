@@ -93,6 +93,12 @@ fn floats(f: impl Fn(f32, f32) -> f32) -> impl Fn([u32; 2]) -> u32 {
 }
 
 #[inline(always)]
+fn three(f: impl Fn(f32, f32, f32) -> f32) -> impl Fn([u32; 3]) -> u32 {
+    #[inline(always)]
+    move |[a, b, c]| f(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c)).to_bits()
+}
+
+#[inline(always)]
 fn ints(f: impl Fn(i32, i32) -> i32) -> impl Fn([u32; 2]) -> u32 {
     #[inline(always)]
     move |[a, b]| f(a.cast_signed(), b.cast_signed()).cast_unsigned()
@@ -223,6 +229,42 @@ pub(super) fn binary(arch: Arch, op: Binary, kind: Kind, target: &mut [u32], a: 
         (Binary::Le, Kind::Int) => map!(|[a, b]: [u32; 2]| u32::from(a.cast_signed() <= b.cast_signed())),
         (Binary::Le, _) => map!(|[a, b]: [u32; 2]| u32::from(a <= b)),
         (Binary::Pow | Binary::Atan2, _) => unreachable!("{op:?} is for floats only"),
+    }
+}
+
+/// True if [`pair`] computes `second` of what `first` makes of floats.
+pub(super) fn are_pair(first: Binary, second: Binary) -> bool {
+    let of_sums = matches!(second, Binary::Add | Binary::Sub | Binary::Mul | Binary::Max);
+    matches!(first, Binary::Add | Binary::Sub | Binary::Mul) && of_sums || (first, second) == (Binary::Max, Binary::Min)
+}
+
+/// `target = ops[1](ops[0](a, b), c)` for floats, element by element, or, if it is `swapped`, `ops[1](c, ops[0](a, b))`: the
+/// same roundings as one after the other.
+pub(super) fn pair(arch: Arch, (ops, swapped): ([Binary; 2], bool), target: &mut [u32], args: [Arg<'_>; 3]) {
+    macro_rules! map {
+        ($f:expr) => {
+            arch.dispatch(Map { target, args, f: three($f) })
+        };
+    }
+    macro_rules! of {
+        ($op:tt) => {
+            match (ops[1], swapped) {
+                (Binary::Add, _) => map!(|a, b, c| (a $op b) + c),
+                (Binary::Mul, _) => map!(|a, b, c| (a $op b) * c),
+                (Binary::Sub, false) => map!(|a, b, c| (a $op b) - c),
+                (Binary::Sub, true) => map!(|a, b, c| c - (a $op b)),
+                (Binary::Max, false) => map!(|a, b, c| maximum(a $op b, c)),
+                (Binary::Max, true) => map!(|a, b, c| maximum(c, a $op b)),
+                _ => unreachable!("{ops:?} are no pair"),
+            }
+        };
+    }
+    match ops[0] {
+        Binary::Add => of!(+),
+        Binary::Sub => of!(-),
+        Binary::Mul => of!(*),
+        _ if swapped => map!(|a, b, c| minimum(c, maximum(a, b))),
+        _ => map!(|a, b, c| minimum(maximum(a, b), c)),
     }
 }
 

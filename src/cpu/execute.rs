@@ -241,6 +241,9 @@ impl Program {
             Action::Binary(op, kind, a, b) => {
                 elementwise::binary(arch, *op, *kind, words, registers.arg(*a), registers.arg(*b));
             }
+            Action::Pair { ops, operands, swapped } => {
+                elementwise::pair(arch, (*ops, *swapped), words, operands.map(|operand| registers.arg(operand)));
+            }
             Action::Select(c, a, b) => {
                 elementwise::select(arch, words, registers.arg(*c), registers.arg(*a), registers.arg(*b));
             }

@@ -61,6 +61,12 @@ pub(super) enum Action {
     },
     Unary(Unary, Kind, Operand),
     Binary(Binary, Kind, Operand, Operand),
+    /// `ops[1]` of `ops[0]` of the first two operands and the third one, or the other way round.
+    Pair {
+        ops: [Binary; 2],
+        operands: [Operand; 3],
+        swapped: bool,
+    },
     Select(Operand, Operand, Operand),
     Cast(Kind, DType, Operand),
     Copy(Operand),
@@ -151,6 +157,7 @@ impl Action {
             Self::Unary(_, _, a) | Self::Cast(_, _, a) => [Some(a), None, None],
             Self::Binary(_, _, a, b) => [Some(a), Some(b), None],
             Self::Select(c, a, b) => [Some(c), Some(a), Some(b)],
+            Self::Pair { operands, .. } => operands.map(Some),
             _ => [None; 3],
         };
         operands.into_iter().flatten()

@@ -1,6 +1,7 @@
 //! Every operation on every type it is for.
 
 use super::*;
+use crate::cpu::elementwise::{self, Arg, Kind, are_pair};
 
 /// `out[i] = f(x[i], y[i])` over `len` elements.
 fn apply(dtype: DType, out: DType, values: [Data; 2], f: impl FnOnce(&mut Code, ValueId, ValueId) -> ValueId) {
@@ -146,4 +147,36 @@ fn select_bitcast_and_host_values() {
     let product = code.binary(Binary::Mul, x, rate);
     let body = map(&[77], code, vec![store(0, &Ix::axis(0), product)]);
     check_with(vec![body], &[Data::random(DType::F32, 77)], &[9, 0.25_f32.to_bits()], 1e-6);
+}
+
+#[test]
+fn pairs_have_the_bits_of_one_after_the_other() {
+    let special = [0.0, -0.0, 1.0, -1.5, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MIN_POSITIVE, 3e38];
+    let ops = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min, Binary::Div];
+    let mut tried = 0;
+    // no whole chunks among them; all triples of special values
+    for len in [64, 65, 1000] {
+        let words = |every: usize| -> Vec<u32> {
+            (0..len).map(|i| special[i / every % special.len()] + (i / 729) as f32 * 0.37).map(f32::to_bits).collect()
+        };
+        let [a, b, c] = [1, 9, 81].map(words);
+        fn arg(words: &[u32]) -> Arg<'_> {
+            Arg { words, splat: false }
+        }
+        for (first, second) in ops.into_iter().flat_map(|first| ops.map(|second| (first, second))) {
+            for swapped in [false, true].into_iter().filter(|_| are_pair(first, second)) {
+                let [mut between, mut expected, mut found] = [(); 3].map(|()| vec![0; len]);
+                let arch = pulp::Arch::new();
+                elementwise::binary(arch, first, Kind::Float, &mut between, arg(&a), arg(&b));
+                let (x, y) = if swapped { (&c, &between) } else { (&between, &c) };
+                elementwise::binary(arch, second, Kind::Float, &mut expected, arg(x), arg(y));
+                let operands = [&a, &b, &c].map(|words| arg(words));
+                elementwise::pair(arch, ([first, second], swapped), &mut found, operands);
+                let same = |(&a, &b): (&u32, &u32)| a == b || [a, b].iter().all(|&bits| f32::from_bits(bits).is_nan());
+                assert!(expected.iter().zip(&found).all(same), "{first:?} {second:?} {swapped} {len}");
+                tried += 1;
+            }
+        }
+    }
+    assert_eq!(tried, 3 * 2 * (3 * 4 + 1));
 }
