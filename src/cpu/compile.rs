@@ -185,6 +185,9 @@ fn last_uses(tape: &Tape, parts: &[Part]) -> Vec<Option<usize>> {
     last
 }
 
+/// Instructions between the two of a pair, at most: what the first one reads stays in registers until then.
+const MAX_APART: usize = 8;
+
 /// For each instruction the operand that is computed together with it, if there is one: so a strip is walked once for
 /// both.
 fn pairs(tape: &Tape, parts: &[Part], last_use: &[Option<usize>]) -> Vec<Option<ValueId>> {
@@ -208,6 +211,7 @@ fn pairs(tape: &Tape, parts: &[Part], last_use: &[Option<usize>]) -> Vec<Option<
         let fits = |&first: &ValueId| {
             let ops = float(first).zip(second);
             uses[first] == 1
+                && number - first <= MAX_APART
                 && part(first) == part(number)
                 && pairs[first].is_none()
                 && ops.is_some_and(|(first, second)| are_pair(first, second))
@@ -467,7 +471,7 @@ mod tests {
         let steps = |ops: &[InstrOp], results: &[ValueId]| {
             let tape = Tape { instrs: ops.iter().map(|op| Instr { op: op.clone(), dtype: DType::F32 }).collect() };
             let program = Program::new(&[100], (&[], &[0]), &tape, &[], results, &[DType::F32; 2]);
-            // what a step reads is in no register that it writes, nor in one that was given to somebody else meanwhile
+            // what a step reads is in no register that it writes
             for (number, step) in program.steps.iter().enumerate() {
                 assert!(step.action.operands().all(|operand| operand.slot != step.target.slot), "step {number}");
             }

@@ -180,3 +180,25 @@ fn pairs_have_the_bits_of_one_after_the_other() {
     }
     assert_eq!(tried, 3 * 2 * (3 * 4 + 1));
 }
+
+#[test]
+fn what_is_overwritten_is_changed_once() {
+    // the last chunk of a strip is computed twice
+    for len in [1, 63, 64, 100, 1000, 1337, 2100] {
+        let mut code = Code::default();
+        let x = code.load(0, &Ix::axis(0));
+        let two = code.constant(2.0);
+        let one = code.constant(1.0);
+        let doubled = code.binary(Binary::Mul, x, two);
+        let value = code.binary(Binary::Add, doubled, one);
+        let mut other = Code::default();
+        let x_again = other.load(0, &Ix::axis(0));
+        let root = other.unary(Unary::Exp, x_again);
+        let less = other.binary(Binary::Sub, x_again, root);
+        let bodies = vec![
+            map(&[len], code, vec![store(0, &Ix::axis(0), value)]),
+            map(&[len], other, vec![store(0, &Ix::axis(0), less)]),
+        ];
+        check(bodies, &[Data::random(DType::F32, len)], 2e-5);
+    }
+}
