@@ -29,8 +29,7 @@ fn main() -> Result<(), Error> {
         "unet" => (vec![channels, side, side], 3, vec![side, side]),
         _ => (vec![channels, side, side], 10, vec![]),
     };
-    let answers = name.ends_with(".onnx");
-    let mut step = if answers {
+    let mut step = if name.ends_with(".onnx") {
         let model = Model::load(&name, &device)?;
         Step::new(&device, move |inputs| vec![Mode::Evaluate.scope(|| Module::forward(&model, &inputs[0]))])?
     } else {

@@ -66,8 +66,8 @@ struct Values<'a> {
     spread: Vec<Option<Operand>>,
     /// Those that are the same at all points of a run.
     constant: Vec<bool>,
-    /// Those that the only step that reads them computes as well, with how.
-    within: Vec<Option<(Binary, [ValueId; 2])>>,
+    /// Those that the only step that reads them computes as well.
+    within: Vec<bool>,
     slots: Slots,
     constants: Vec<Step>,
     steps: Vec<Step>,
@@ -115,16 +115,14 @@ impl Values<'_> {
         self.operand(value, false)
     }
 
-    /// What computes `op` and an operand of its at once.
-    fn pair(&self, op: &InstrOp) -> Option<Action> {
-        let InstrOp::Binary(second, a, b) = *op else { return None };
-        let ((first, [x, y]), other, swapped) = match (self.within[a], self.within[b]) {
-            (Some(first), _) => (first, b, false),
-            (None, Some(first)) => (first, a, true),
-            (None, None) => return None,
+    /// What computes `op` and its operand `first` at once.
+    fn pair(&self, op: &InstrOp, first: ValueId) -> Action {
+        let (&InstrOp::Binary(second, a, b), &InstrOp::Binary(op, x, y)) = (op, &self.tape.instrs[first].op) else {
+            unreachable!("a pair is of binary operations")
         };
-        let operands = [x, y, other].map(|value| self.operand(value, false));
-        Some(Action::Pair { ops: [first, second], operands, swapped })
+        let swapped = first != a;
+        let operands = [x, y, if swapped { a } else { b }].map(|value| self.operand(value, false));
+        Action::Pair { ops: [op, second], operands, swapped }
     }
 
     fn give_back(&mut self, value: ValueId) {
@@ -262,7 +260,7 @@ impl Program {
             held: vec![None; count],
             spread: vec![None; count],
             constant: vec![false; count],
-            within: vec![None; count],
+            within: vec![false; count],
             slots: Slots { count: taken, ..Slots::default() },
             constants: Vec::new(),
             steps: Vec::new(),
@@ -282,17 +280,16 @@ impl Program {
                     continue;
                 }
                 instr.op.values().for_each(|value| values.need(value, per_row));
-                if let InstrOp::Binary(op, a, b) = instr.op
-                    && is_first[number]
-                    && !per_row
-                    && !(values.is_splat(a) && values.is_splat(b))
-                {
-                    values.within[number] = Some((op, [a, b]));
+                if is_first[number] && !per_row && !instr.op.values().all(|value| values.is_splat(value)) {
+                    values.within[number] = true;
                     continue;
                 }
-                let action = values.pair(&instr.op).unwrap_or_else(|| {
-                    compile(&instr.op, instr.dtype, &space, dtypes, tape, |value| values.operand(value, per_row))
-                });
+                let action = match pairs[number].filter(|&first| values.within[first]) {
+                    Some(first) => values.pair(&instr.op, first),
+                    None => {
+                        compile(&instr.op, instr.dtype, &space, dtypes, tape, |value| values.operand(value, per_row))
+                    }
+                };
                 let splat = match &action {
                     Action::Const(_) | Action::Uniform(_) => true,
                     Action::Coord(access) | Action::Valid(access) | Action::Load(access) => access.is_constant(),

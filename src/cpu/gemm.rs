@@ -212,10 +212,15 @@ pub(super) struct Part {
     pub(super) summed: Range<usize>,
 }
 
+/// Summed points of one call.
+fn most_terms(arch: Arch, part: &Part) -> usize {
+    if part.by_dots { dots::depth(arch) } else { DEPTH }
+}
+
 /// Overwrites `sums`, row-major without gaps, with the product of a part of `lhs` and `rhs`; `spare` is working memory.
 ///
-/// At most [`DEPTH`] terms are added one after the other, or as many as [`dots::depth`] says. A matrix's terms the crate adds up before it adds them to
-/// what is there; those of a vector it adds to what is there, so that each part needs a place of its own.
+/// At most as many terms as [`most_terms`] says are added one after the other. A matrix's terms the crate adds up before
+/// it adds them to what is there; those of a vector it adds to what is there, so that each part needs a place of its own.
 pub(super) fn multiply(
     arch: Arch,
     operands: (Placed<'_>, Placed<'_>),
@@ -233,11 +238,8 @@ pub(super) fn multiply(
     let by_vector = !part.by_dots && rows <= FEW && (rhs.own == 1 || (rhs.summed == 1 && lhs.summed == 1));
     let height = if by_vector { 1 } else { rows };
     let is_vector = !part.by_dots && (height == 1 || columns == 1);
-    let most = match part.by_dots {
-        true => dots::depth(arch),
-        false if is_vector && lhs.summed == 1 && rhs.summed == 1 => LANES * DEPTH,
-        false => DEPTH,
-    };
+    let are_lanes = is_vector && lhs.summed == 1 && rhs.summed == 1;
+    let most = if are_lanes { LANES * DEPTH } else { most_terms(arch, part) };
     let depth = k.div_ceil(k.div_ceil(most));
     for start in part.summed.clone().step_by(depth) {
         let summed = start..part.summed.end.min(start + depth);
@@ -281,7 +283,7 @@ pub(super) fn multiply_into(
     let target = &target.matrix;
     let start = target.at(part.batch, part.rows.start, part.columns.start);
     let start = views[target.buffer].matrix::<f32>(start, [(target.own, rows), (1, columns)]).cast_mut();
-    let depth = k.div_ceil(k.div_ceil(if part.by_dots { dots::depth(arch) } else { DEPTH }));
+    let depth = k.div_ceil(k.div_ceil(most_terms(arch, part)));
     for at in part.summed.clone().step_by(depth) {
         let block = Part { summed: at..part.summed.end.min(at + depth), ..part.clone() };
         // SAFETY: the rows were checked to lie in their buffer; no other piece of this kernel, and no kernel that runs
@@ -325,8 +327,8 @@ pub(crate) fn by_the_crate_alone(side: usize, lhs: &[f32], rhs: &[f32], result: 
     }
 }
 
-/// The product of a part of `lhs` and `rhs`, the crate's or one of ours, written to `target`, the first element and the distance between
-/// rows; added to what is there if `adds`.
+/// The product of a part of `lhs` and `rhs`, the crate's or one of ours, written to `target`, the first element and the
+/// distance between rows; added to what is there if `adds`.
 ///
 /// # Safety
 /// All of the part's results lie inside one allocation, and nobody else reads or writes them. If they are added to,
