@@ -111,6 +111,11 @@ impl Access {
         Self { buffer, dtype, forms, position, ranges, scattered, line, id, has_recipes }
     }
 
+    /// True if there may be no element at some points.
+    pub(super) fn is_conditional(&self) -> bool {
+        self.conditions().next().is_some()
+    }
+
     fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.ranges.iter().chain(&self.scattered)
     }

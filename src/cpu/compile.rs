@@ -7,6 +7,7 @@ use crate::plan::{InstrOp, Ix, Store, Tape, ValueId};
 use super::access::Access;
 use super::elementwise::{Kind, are_pair};
 use super::joined::Part;
+use super::planes::has_planes;
 use super::program::{Action, Operand, Program, Step, expressions};
 use super::space::Space;
 
@@ -317,13 +318,16 @@ impl Program {
                 (access, values.whole(store.value))
             };
             let stores: Vec<_> = part.stores.iter().map(store).collect();
-            let results = part.results.iter().map(|&value| values.whole(value)).collect();
+            let results: Vec<_> = part.results.iter().map(|&value| values.whole(value)).collect();
             let [constants, steps] = [&mut values.constants, &mut values.steps].map(std::mem::take);
             // What is read where it lies may be what is written there, so nothing must be read after it.
             let is_last = place + 1 == parts.len();
             let written_in_place = steps.last().filter(|_| is_last).and_then(|step| written_by(step, &stores));
             let slots = values.slots.count;
-            programs.push(Self { space: space.clone(), constants, steps, stores, written_in_place, results, slots });
+            let has_planes =
+                results.is_empty() && [&constants, &steps].iter().all(|steps| has_planes(&space, steps, &stores));
+            let space = space.clone();
+            programs.push(Self { space, constants, steps, stores, written_in_place, results, slots, has_planes });
         }
         programs
     }
@@ -331,10 +335,7 @@ impl Program {
 
 /// The only store of what `step` computes, if a vector loop can write it: consecutive elements of 32 bits.
 fn written_by(step: &Step, stores: &[(Access, Operand)]) -> Option<usize> {
-    let is_loop = matches!(
-        step.action,
-        Action::Unary(..) | Action::Binary(..) | Action::Pair { .. } | Action::Select(..) | Action::Cast(..)
-    );
+    let is_loop = step.action.is_loop() && !matches!(step.action, Action::Copy(_));
     let mut of_step = (0..stores.len()).filter(|&store| stores[store].1.slot == step.target.slot);
     let store = of_step.next().filter(|_| is_loop && !step.target.splat && of_step.next().is_none())?;
     let access = &stores[store].0;

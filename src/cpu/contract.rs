@@ -8,8 +8,9 @@ use crate::graph::ReduceOp;
 use crate::plan::{ContractKernel, LoopKernel};
 
 use super::blocking::{Blocking, ENOUGH_PIECES, MAX_COLUMNS};
-use super::execute::{Env, Inputs, STRIP, Spread};
-use super::gemm::{self, Matrix, Part, Placed, TURNED, Target};
+use super::elementwise::CHUNK;
+use super::execute::{Env, Inputs, PLANE, STRIP};
+use super::gemm::{self, LINE, Matrix, Part, Placed, TURNED, Target};
 use super::memory::{Blocks, Memory};
 use super::micro::Block;
 use super::operands::{Operands, Sides, fills_lanes, windows};
@@ -28,6 +29,8 @@ const NANOSECONDS: f64 = 0.02;
 const PIECE_NANOSECONDS: f64 = 300.0;
 /// Terms of a sum over windows, at most, that are added one after the other.
 const MAX_POOLED: usize = 512;
+/// Columns from which on an epilogue walks row by row, of which it takes several at once.
+const MIN_ROW: usize = 2 * CHUNK;
 /// Blocks of rows from which on it is worth turning an operand over once for all of them.
 const MIN_TURNED: usize = 2;
 
@@ -53,7 +56,7 @@ pub(super) struct CompiledContract {
     epilogue: Program,
     /// True if the epilogue walks rows and columns as one.
     flat: bool,
-    /// Batches of a piece. If they are several, the epilogue walks them as one, too.
+    /// Batches of a piece. If they are several and the epilogue is `flat`, it walks them as one, too.
     together: usize,
     blocks: Blocking,
     float: bool,
@@ -114,15 +117,16 @@ impl CompiledContract {
         let work = batches * rows_all * columns_all * k_all;
         let blocks = Blocking::new(arch, &operands, sides.sizes());
         let pieces = blocks.pieces([batches, rows_all, columns_all]);
-        let flat = columns_all <= blocks.columns;
+        let flat = columns_all <= blocks.columns && columns_all < MIN_ROW;
         let together = match &operands {
-            Operands::Windows(windows) if flat && windows.is_plane(&blocks, k_all) => {
-                (STRIP / columns_all.max(1)).min(batches / ENOUGH_PIECES).max(1)
+            Operands::Windows(windows) if columns_all <= blocks.columns && windows.is_plane(&blocks, k_all) => {
+                let most = if flat { STRIP / columns_all.max(1) } else { PLANE / columns_all.next_multiple_of(CHUNK) };
+                most.min(batches / ENOUGH_PIECES).max(1)
             }
             _ => 1,
         };
         let Sides { batch, m, n, .. } = &sides;
-        let (fixed, walked) = if together > 1 {
+        let (fixed, walked) = if flat && together > 1 {
             (Vec::new(), [batch.as_slice(), m, n].concat())
         } else if flat {
             (batch.clone(), [m.as_slice(), n].concat())
@@ -229,8 +233,8 @@ impl CompiledContract {
         env.threads.for_each_piece(self.pieces(), |number, scratch| {
             let piece = self.piece(number);
             if !self.sum_in_place(env, ready[1], &piece) {
-                self.sum(env, scratch, ready, &piece, 0..self.k);
-                self.finish(env, scratch, &piece);
+                let pitch = self.sum(env, scratch, ready, &piece, 0..self.k);
+                self.finish(env, scratch, &piece, pitch);
             }
         });
     }
@@ -240,15 +244,15 @@ impl CompiledContract {
         env.threads.for_each_piece(pieces * self.chunks(), |number, scratch| {
             let (piece, chunk) = (self.piece(number % pieces), number / pieces);
             let summed = chunk * self.blocks.chunk..self.k.min((chunk + 1) * self.blocks.chunk);
-            self.sum(env, scratch, ready, &piece, summed);
-            for (row, sums) in piece.rows.clone().zip(scratch.panels.sums.chunks_exact(piece.columns.len())) {
-                partial.write_run::<u32>(self.partial_at(chunk, &piece, row), sums);
+            let pitch = self.sum(env, scratch, ready, &piece, summed);
+            for (row, sums) in piece.rows.clone().zip(scratch.panels.sums.chunks(pitch)) {
+                partial.write_run::<u32>(self.partial_at(chunk, &piece, row), &sums[..piece.columns.len()]);
             }
         });
         env.threads.for_each_piece(pieces, |number, scratch| {
             let piece = self.piece(number);
             self.join_chunks(scratch, &piece, partial);
-            self.finish(env, scratch, &piece);
+            self.finish(env, scratch, &piece, piece.columns.len());
         });
     }
 
@@ -261,6 +265,9 @@ impl CompiledContract {
             let batches = number * self.together..self.batch.min((number + 1) * self.together);
             windows.planes(env, (registers, panels), (batches.clone(), 0..self.n, 0..self.k));
             let sums = &panels.sums[..batches.len() * self.n];
+            if !self.flat {
+                return self.epilogue.run_rows(env, registers, (batches, 0..self.n), (sums, self.n));
+            }
             let inputs = Inputs { accumulator: sums, ..Inputs::default() };
             self.epilogue.run(env, registers, (0, batches.start * self.n, sums.len()), &inputs);
         });
@@ -315,7 +322,8 @@ impl CompiledContract {
         gemm::multiply_into((env.arch, env.views), operands, &part, target)
     }
 
-    /// Leaves the sums of a piece over `summed` in `scratch.panels.sums`, row-major without gaps.
+    /// Leaves the sums of a piece over `summed` in `scratch.panels.sums`, row-major; the words from a row to the next are
+    /// returned.
     fn sum(
         &self,
         env: &Env<'_>,
@@ -323,21 +331,26 @@ impl CompiledContract {
         ready: [Option<Ready>; 2],
         piece: &Piece,
         summed: Range<usize>,
-    ) {
+    ) -> usize {
         let Scratch { registers, panels, .. } = scratch;
         registers.reserve(self.slots);
         let columns = piece.columns.len();
         if let Some(operands) = self.plain(env, ready[1]) {
-            let len = piece.rows.len() * columns;
+            // what is read by vectors begins where one does
+            let has_gaps = !self.flat && columns >= CHUNK;
+            let pitch = if has_gaps { columns.next_multiple_of(LINE) } else { columns };
+            let len = piece.rows.len() * pitch;
             panels.sums.reserve(len);
             let Piece { batch, rows, columns } = piece.clone();
             let part = Part { by_dots: self.by_dots, batch, rows, columns, summed };
-            return gemm::multiply(env.arch, operands, &part, &mut panels.sums[..len], &mut panels.lhs);
+            gemm::multiply(env.arch, operands, &part, (&mut panels.sums[..len], pitch), &mut panels.lhs);
+            return pitch;
         }
         let (lhs, rhs) = match &self.operands {
             Operands::Packed(packed) => (&packed[0], &packed[1]),
             Operands::Windows(operands) => {
-                return operands.sum(env, (registers, panels), (piece, summed), &self.blocks, ready[0]);
+                operands.sum(env, (registers, panels), (piece, summed), &self.blocks, ready[0]);
+                return columns;
             }
             Operands::Plain(..) => unreachable!("plain operands are not packed"),
         };
@@ -357,11 +370,15 @@ impl CompiledContract {
                 Block { lhs: &lhs, rhs: &rhs, sums: &mut panels.sums[..len], stride, depth, tile: self.blocks.tile };
             if self.float { block.run_floats(env.arch) } else { block.run_words() }
         }
+        if !self.flat {
+            return stride;
+        }
         if stride != columns {
             for row in 1..piece.rows.len() {
                 panels.sums.copy_within(row * stride..row * stride + columns, row * columns);
             }
         }
+        columns
     }
 
     /// Adds up the chunks' sums of a piece, in order.
@@ -387,24 +404,19 @@ impl CompiledContract {
         }
     }
 
-    /// Runs the epilogue over a piece's sums.
-    fn finish(&self, env: &Env<'_>, scratch: &mut Scratch, piece: &Piece) {
+    /// Runs the epilogue over a piece's sums, of which rows are `pitch` words apart.
+    fn finish(&self, env: &Env<'_>, scratch: &mut Scratch, piece: &Piece, pitch: usize) {
         let Scratch { registers, panels, .. } = scratch;
-        let spread = Spread::default();
-        let mut run = |fixed: usize, start: usize, sums: &[u32]| {
-            for (number, sums) in sums.chunks(STRIP).enumerate() {
-                let at = (fixed, start + number * STRIP, sums.len());
-                self.epilogue.run(env, registers, at, &Inputs { reduced: &[], spread, accumulator: sums });
-            }
-        };
-        let columns = piece.columns.len();
-        let sums = &panels.sums[..piece.rows.len() * columns];
-        if self.flat {
-            run(piece.batch, piece.rows.start * self.n, sums);
-        } else {
-            for (row, sums) in piece.rows.clone().zip(sums.chunks_exact(columns)) {
-                run(piece.batch * self.m + row, piece.columns.start, sums);
-            }
+        if !self.flat {
+            let first = piece.batch * self.m + piece.rows.start;
+            let rows = first..first + piece.rows.len();
+            return self.epilogue.run_rows(env, registers, (rows, piece.columns.clone()), (&panels.sums, pitch));
+        }
+        let sums = &panels.sums[..piece.rows.len() * piece.columns.len()];
+        let start = piece.rows.start * self.n;
+        for (number, accumulator) in sums.chunks(STRIP).enumerate() {
+            let at = (piece.batch, start + number * STRIP, accumulator.len());
+            self.epilogue.run(env, registers, at, &Inputs { accumulator, ..Inputs::default() });
         }
     }
 }

@@ -1,10 +1,12 @@
-//! One vectorised loop per operation: registers of 32-bit words in, one out.
+//! One vectorised loop per operation: rows of 32-bit words in, others out.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::math;
+use super::micro::each;
+use super::view::{Run, RunMut};
 use crate::dtype::DType;
 use crate::graph::{Binary, Unary};
 use crate::ops::elementwise;
@@ -34,18 +36,61 @@ impl Kind {
     }
 }
 
-/// An operand: one word per element, or (`splat`) one chunk that stands for all of them.
+/// An operand: rows of one word per element, or of one word that stands for all of a row's elements.
 #[derive(Clone, Copy)]
-pub(super) struct Arg<'a> {
-    pub(super) words: &'a [u32],
-    pub(super) splat: bool,
+pub(super) enum Arg<'a> {
+    /// In a register, rows at this distance.
+    Words(&'a [u32], usize),
+    /// In a buffer.
+    Run(Run),
+    /// In a register, a word for each row.
+    Splat(&'a [u32]),
 }
 
-impl<'a> Arg<'a> {
+impl Arg<'_> {
+    /// The words from a row on, unless one stands for all of it.
     #[inline(always)]
-    fn chunk(self, start: usize) -> &'a [u32; CHUNK] {
-        let start = if self.splat { 0 } else { start };
-        self.words[start..start + CHUNK].try_into().expect("a range of CHUNK words")
+    fn row(&self, row: usize) -> Option<&[u32]> {
+        match self {
+            Self::Words(words, pitch) => Some(&words[row * pitch..]),
+            Self::Run(run) => Some(run.row(row)),
+            Self::Splat(_) => None,
+        }
+    }
+
+    /// The word that stands for all of a row, if one does.
+    #[inline(always)]
+    fn splat(&self, row: usize) -> Option<u32> {
+        if let Self::Splat(words) = self { Some(words[row]) } else { None }
+    }
+}
+
+/// Rows that are written.
+pub(super) enum Target<'a> {
+    /// In a register: so many, of so many words, at this distance.
+    Words(&'a mut [u32], [usize; 3]),
+    /// In a buffer.
+    Run(RunMut),
+}
+
+impl Target<'_> {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Words(_, [rows, ..]) => *rows,
+            Self::Run(run) => run.rows(),
+        }
+    }
+
+    #[inline(always)]
+    fn row(&mut self, row: usize) -> &mut [u32] {
+        match self {
+            Self::Words(words, [_, len, pitch]) => &mut words[row * *pitch..][..*len],
+            Self::Run(run) => run.row_mut(row),
+        }
+    }
+
+    fn fill(&mut self, bits: u32) {
+        (0..self.rows()).for_each(|row| self.row(row).fill(bits));
     }
 }
 
@@ -60,24 +105,33 @@ fn for_each_chunk(target: &mut [u32], mut f: impl FnMut(usize, &mut [u32; CHUNK]
     }
 }
 
-struct Map<'a, const N: usize, F> {
-    target: &'a mut [u32],
+struct Map<'t, 'm, 'a, const N: usize, F> {
+    target: &'m mut Target<'t>,
     args: [Arg<'a>; N],
     f: F,
 }
 
-impl<const N: usize, F: Fn([u32; N]) -> u32> WithSimd for Map<'_, N, F> {
+impl<const N: usize, F: Fn([u32; N]) -> u32> WithSimd for Map<'_, '_, '_, N, F> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
         let Self { target, args, f } = self;
-        for_each_chunk(target, |start, target| {
-            let args = args.map(|arg| arg.chunk(start));
-            for (i, value) in target.iter_mut().enumerate() {
-                *value = f(args.map(|arg| arg[i]));
-            }
-        });
+        for row in 0..target.rows() {
+            let splats: [[u32; CHUNK]; N] = each(|n| [args[n].splat(row).unwrap_or(0); CHUNK]);
+            let rows: [Option<&[u32]>; N] = each(|n| args[n].row(row));
+            for_each_chunk(target.row(row), |start, target| {
+                let args: [&[u32; CHUNK]; N] = each(|n| rows[n].map_or(&splats[n], |row| chunk(row, start)));
+                for (i, value) in target.iter_mut().enumerate() {
+                    *value = f(args.map(|arg| arg[i]));
+                }
+            });
+        }
     }
+}
+
+#[inline(always)]
+fn chunk(words: &[u32], start: usize) -> &[u32; CHUNK] {
+    words[start..start + CHUNK].try_into().expect("a range of CHUNK words")
 }
 
 #[inline(always)]
@@ -111,15 +165,17 @@ fn compare_floats(f: impl Fn(f32, f32) -> bool) -> impl Fn([u32; 2]) -> u32 {
 }
 
 /// Puts the standard library's value where the argument is too large for ours.
-fn patch_far(target: &mut [u32], arg: Arg<'_>, f: fn(f64) -> f64) {
-    for_each_chunk(target, |start, target| {
-        for (value, &bits) in target.iter_mut().zip(arg.chunk(start)) {
-            let x = f32::from_bits(bits);
+fn patch_far(target: &mut Target<'_>, arg: Arg<'_>, f: fn(f64) -> f64) {
+    for row in 0..target.rows() {
+        let splat = arg.splat(row);
+        for (number, value) in target.row(row).iter_mut().enumerate() {
+            let bits = splat.or_else(|| arg.row(row).map(|words| words[number]));
+            let x = f32::from_bits(bits.unwrap_or(0));
             if x.abs() > math::TRIGONOMETRIC_LIMIT {
                 *value = (f(f64::from(x)) as f32).to_bits();
             }
         }
-    });
+    }
 }
 
 /// The larger one; NaN if either is.
@@ -135,7 +191,7 @@ pub(super) fn minimum(a: f32, b: f32) -> f32 {
 }
 
 /// `target = op(a)`, element by element.
-pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut [u32], a: Arg<'_>) {
+pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut Target<'_>, a: Arg<'_>) {
     macro_rules! map {
         ($f:expr) => {
             arch.dispatch(Map { target, args: [a], f: $f })
@@ -161,11 +217,11 @@ pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut [u32], a: Ar
         (Unary::Rsqrt, Kind::Float) => map!(float(|x| 1.0 / x.sqrt())),
         (Unary::Recip, Kind::Float) => map!(float(|x| 1.0 / x)),
         (Unary::Sin, Kind::Float) => {
-            arch.dispatch(Map { target: &mut *target, args: [a], f: float(math::sin) });
+            arch.dispatch(Map { target, args: [a], f: float(math::sin) });
             patch_far(target, a, f64::sin);
         }
         (Unary::Cos, Kind::Float) => {
-            arch.dispatch(Map { target: &mut *target, args: [a], f: float(math::cos) });
+            arch.dispatch(Map { target, args: [a], f: float(math::cos) });
             patch_far(target, a, f64::cos);
         }
         (Unary::Tanh, Kind::Float) => map!(float(math::tanh)),
@@ -185,7 +241,7 @@ pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut [u32], a: Ar
 }
 
 /// `target = op(a, b)`, element by element; the operands are of `kind`.
-pub(super) fn binary(arch: Arch, op: Binary, kind: Kind, target: &mut [u32], a: Arg<'_>, b: Arg<'_>) {
+pub(super) fn binary(arch: Arch, op: Binary, kind: Kind, target: &mut Target<'_>, a: Arg<'_>, b: Arg<'_>) {
     macro_rules! map {
         ($f:expr) => {
             arch.dispatch(Map { target, args: [a, b], f: $f })
@@ -240,7 +296,7 @@ pub(super) fn are_pair(first: Binary, second: Binary) -> bool {
 
 /// `target = ops[1](ops[0](a, b), c)` for floats, element by element, or, if it is `swapped`, `ops[1](c, ops[0](a, b))`: the
 /// same roundings as one after the other.
-pub(super) fn pair(arch: Arch, (ops, swapped): ([Binary; 2], bool), target: &mut [u32], args: [Arg<'_>; 3]) {
+pub(super) fn pair(arch: Arch, (ops, swapped): ([Binary; 2], bool), target: &mut Target<'_>, args: [Arg<'_>; 3]) {
     macro_rules! map {
         ($f:expr) => {
             arch.dispatch(Map { target, args, f: three($f) })
@@ -269,7 +325,7 @@ pub(super) fn pair(arch: Arch, (ops, swapped): ([Binary; 2], bool), target: &mut
 }
 
 /// `target = condition ? a : b`, element by element.
-pub(super) fn select(arch: Arch, target: &mut [u32], condition: Arg<'_>, a: Arg<'_>, b: Arg<'_>) {
+pub(super) fn select(arch: Arch, target: &mut Target<'_>, condition: Arg<'_>, a: Arg<'_>, b: Arg<'_>) {
     arch.dispatch(Map { target, args: [condition, a, b], f: |[c, a, b]: [u32; 3]| if c != 0 { a } else { b } });
 }
 
@@ -284,7 +340,7 @@ fn round(bits: &mut [u32]) {
 }
 
 /// `target = a as to`, element by element.
-pub(super) fn cast(arch: Arch, from: Kind, to: DType, target: &mut [u32], a: Arg<'_>) {
+pub(super) fn cast(arch: Arch, from: Kind, to: DType, target: &mut Target<'_>, a: Arg<'_>) {
     macro_rules! map {
         ($f:expr) => {
             arch.dispatch(Map { target, args: [a], f: $f })
@@ -296,7 +352,7 @@ pub(super) fn cast(arch: Arch, from: Kind, to: DType, target: &mut [u32], a: Arg
         (Kind::Word, DType::F32) => map!(|[x]: [u32; 1]| (x as f32).to_bits()),
         (_, DType::F16) => {
             cast(arch, from, DType::F32, target, a);
-            round(target);
+            (0..target.rows()).for_each(|row| round(target.row(row)));
         }
         (Kind::Float, DType::I32) => map!(|[x]: [u32; 1]| (f32::from_bits(x) as i32).cast_unsigned()),
         (Kind::Float, DType::U32) => map!(|[x]: [u32; 1]| f32::from_bits(x) as u32),

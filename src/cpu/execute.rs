@@ -1,20 +1,25 @@
 //! Running a compiled tape over one strip: load, compute, store.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use half::f16;
 use pulp::Arch;
 
-use super::elementwise::{self, CHUNK};
+use super::elementwise::{self, Arg, CHUNK, Target};
 use super::program::{Action, Operand, Program, Step};
 use super::reads::{clamp_indices, spread};
 use super::registers::{Held, Registers};
 use super::scratch::Threads;
+use super::space::Start;
 use super::view::{Run, RunMut, View};
 use crate::dtype::DType;
 
 /// Elements computed together. A register of them is 4 KiB, so that a dozen stay in the first-level cache.
 pub(super) const STRIP: usize = 1024;
+
+/// Elements of several rows that are computed together, where that is possible.
+pub(super) const PLANE: usize = 4 * STRIP;
 
 /// Marks an element that must not be touched.
 pub(super) const NOWHERE: i64 = -1;
@@ -40,8 +45,9 @@ pub(super) struct Inputs<'a> {
     pub(super) reduced: &'a [Vec<u32>],
     /// Which of the results each of the strip's points belongs to.
     pub(super) spread: Spread,
-    /// The contraction's sums at the strip's points.
+    /// The contraction's sums at the strip's points, and words from a row of them to the next.
     pub(super) accumulator: &'a [u32],
+    pub(super) pitch: usize,
 }
 
 /// How the results of reductions are spread over a strip's points.
@@ -89,10 +95,55 @@ macro_rules! typed {
 }
 pub(super) use typed;
 
+/// What a program runs over at once: walked points of consecutive fixed ones.
+#[derive(Clone, Copy)]
+pub(super) struct Strip<'a> {
+    /// The first one of all.
+    pub(super) from: &'a Start,
+    pub(super) len: usize,
+    /// Fixed points, one unless the program [`has planes`](Program::has_planes).
+    pub(super) rows: usize,
+}
+
+impl Strip<'_> {
+    /// Words from a row to the next in registers.
+    pub(super) fn pitch(&self) -> usize {
+        self.len.next_multiple_of(CHUNK)
+    }
+}
+
 impl Program {
     /// Computes and stores `len` walked points from `start` on, at fixed point number `fixed`.
     pub(super) fn run(&self, env: &Env<'_>, registers: &mut Registers, at: (usize, usize, usize), inputs: &Inputs<'_>) {
-        let len = at.2;
+        let (fixed, start, len) = at;
+        self.strip(env, registers, Strip { from: &self.space.start(fixed, start), len, rows: 1 }, inputs);
+    }
+
+    /// The same at `fixed` points and those `along` each, with a contraction's sums, at each fixed point so many words
+    /// from those at the one before.
+    pub(super) fn run_rows(
+        &self,
+        env: &Env<'_>,
+        registers: &mut Registers,
+        (fixed, along): (Range<usize>, Range<usize>),
+        (sums, pitch): (&[u32], usize),
+    ) {
+        let len = along.len();
+        let has_planes = self.has_planes && len >= CHUNK;
+        let mut point = fixed.start;
+        while point < fixed.end {
+            let from = &self.space.start(point, along.start);
+            let most = if has_planes { (PLANE / len.next_multiple_of(CHUNK)).min(self.space.beside(from)) } else { 1 };
+            let rows = most.clamp(1, CHUNK).min(fixed.end - point);
+            let accumulator = &sums[(point - fixed.start) * pitch..];
+            let inputs = Inputs { accumulator, pitch, ..Inputs::default() };
+            self.strip(env, registers, Strip { from, len, rows }, &inputs);
+            point += rows;
+        }
+    }
+
+    fn strip(&self, env: &Env<'_>, registers: &mut Registers, strip: Strip<'_>, inputs: &Inputs<'_>) {
+        let Strip { len, rows, .. } = strip;
         debug_assert!(len <= STRIP && len > 0, "a strip of {len} elements");
         let mut written = None;
         let ready = (std::ptr::from_ref(self).addr(), env.run);
@@ -100,28 +151,44 @@ impl Program {
         let last = (constants.len() + self.steps.len()).saturating_sub(1);
         for (number, step) in constants.iter().chain(&self.steps).enumerate() {
             let place = self.written_in_place.filter(|_| number == last);
-            if let Some((store, mut run)) = place.and_then(|store| self.place(store, step, env, registers, at)) {
-                self.compute(step, env, registers, at, inputs, run.words_mut());
+            if let Some((store, run)) = place.and_then(|store| self.place(store, step, env, registers, strip)) {
+                let mut target = Target::Run(run);
+                compute(step, env.arch, registers, strip.pitch(), &mut target);
+                let Target::Run(run) = target else { unreachable!("it was made above") };
                 registers.held[step.target.slot] = Held::Buffer(run.done());
                 written = Some(store);
                 continue;
             }
-            let count = match step {
-                Step { target: Operand { splat: true, .. }, .. } => CHUNK,
-                Step { per_row: true, .. } => inputs.spread.results(len).next_multiple_of(CHUNK),
-                _ => len.max(CHUNK),
+            let Operand { slot, splat } = step.target;
+            let shape = match step {
+                _ if splat => [1, CHUNK, CHUNK],
+                Step { per_row: true, .. } => [1, inputs.spread.results(len).next_multiple_of(CHUNK), CHUNK],
+                _ if rows > 1 => [rows, len, strip.pitch()],
+                _ => [1, len.max(CHUNK), CHUNK],
             };
-            let mut target = std::mem::take(&mut registers.slots[step.target.slot]);
-            let held = self.compute(step, env, registers, at, inputs, &mut target[..count]);
-            registers.slots[step.target.slot] = target;
-            registers.held[step.target.slot] = held;
+            let mut words = std::mem::take(&mut registers.slots[slot]);
+            if step.action.is_loop() {
+                compute(step, env.arch, registers, strip.pitch(), &mut Target::Words(&mut words, shape));
+                registers.held[slot] = Held::Slot;
+            } else if rows > 1 {
+                self.take_rows(step, env, registers, strip, inputs, &mut words);
+            } else {
+                let words = &mut words[..shape[1]];
+                registers.held[slot] = self.take(step, env, registers, (strip.from, len), inputs, words);
+            }
+            registers.slots[slot] = words;
         }
         registers.ready = ready;
         for (number, (access, operand)) in self.stores.iter().enumerate() {
             if written == Some(number) {
                 continue;
             }
+            if rows > 1 {
+                self.store_rows(access, env, registers, strip, operand.slot);
+                continue;
+            }
             registers.words(*operand, len);
+            let at = (strip.from, len);
             let Registers { slots, held, indices, tested, values, recipes, .. } = &mut *registers;
             let words = match &held[operand.slot] {
                 Held::Buffer(run) => run.words(),
@@ -163,33 +230,34 @@ impl Program {
             return None;
         }
         let mut run = None;
-        self.space.walk(&access.forms, at, &mut registers.values, |row, _, count| {
-            if count == at.2 && access.extent(row, count) == (0, count) {
+        let points = (&self.space.start(at.0, at.1), at.2);
+        self.space.walk(&access.forms, points, &mut registers.values, |row, _, count| {
+            if count == points.1 && access.extent(row, count) == (0, count) {
                 run = Some(env.views[access.buffer].run(access.position.start(row), count));
             }
         });
         run
     }
 
-    /// Where `step` may write what is stored by number `store`, without a register between: one run of a chunk or more,
-    /// of which nothing is read that stands elsewhere.
+    /// Where `step` may write what is stored by number `store`, without a register between: rows of a chunk or more, of
+    /// which nothing is read that stands elsewhere.
     fn place(
         &self,
         store: usize,
         step: &Step,
         env: &Env<'_>,
         registers: &mut Registers,
-        at: (usize, usize, usize),
+        Strip { from, len, rows }: Strip<'_>,
     ) -> Option<(usize, RunMut)> {
-        let len = at.2;
         if len < CHUNK {
             return None;
         }
         let access = &self.stores[store].0;
+        let view = &env.views[access.buffer];
         let mut run = None;
-        self.space.walk(&access.forms, at, &mut registers.values, |row, _, count| {
+        self.space.walk(&access.forms, (from, len), &mut registers.values, |row, _, count| {
             if count == len {
-                run = Some(env.views[access.buffer].run_mut(access.position.start(row), count));
+                run = Some(view.rows_mut(access.position.start(row), count, (rows, self.pitch(access))));
             }
         });
         run.filter(|run| {
@@ -201,22 +269,22 @@ impl Program {
         .map(|run| (store, run))
     }
 
-    /// Leaves the step's value in `words`, or says where it lies.
+    /// Leaves what no loop computes in `words`, or says where it lies.
     #[inline]
-    fn compute(
+    fn take(
         &self,
         step: &Step,
         env: &Env<'_>,
         registers: &mut Registers,
-        at: (usize, usize, usize),
+        at: (&Start, usize),
         inputs: &Inputs<'_>,
         words: &mut [u32],
     ) -> Held {
-        let len = at.2;
+        let len = at.1;
         let arch = env.arch;
         let splat = step.target.splat;
         // A splat is computed at the strip's first point.
-        let points = if splat { (at.0, at.1, 1) } else { at };
+        let points = if splat { (at.0, 1) } else { at };
         match &step.action {
             Action::Const(bits) => words.fill(*bits),
             Action::Uniform(number) => words.fill(env.uniforms[*number]),
@@ -237,21 +305,9 @@ impl Program {
             Action::Gather { access, stride, value } => {
                 self.gather(env, (access, *stride, value), registers, points, words);
             }
-            Action::Unary(op, kind, a) => elementwise::unary(arch, *op, *kind, words, registers.arg(*a)),
-            Action::Binary(op, kind, a, b) => {
-                elementwise::binary(arch, *op, *kind, words, registers.arg(*a), registers.arg(*b));
-            }
-            Action::Pair { ops, operands, swapped } => {
-                elementwise::pair(arch, (*ops, *swapped), words, operands.map(|operand| registers.arg(operand)));
-            }
-            Action::Select(c, a, b) => {
-                elementwise::select(arch, words, registers.arg(*c), registers.arg(*a), registers.arg(*b));
-            }
-            Action::Cast(from, to, a) => elementwise::cast(arch, *from, *to, words, registers.arg(*a)),
-            Action::Copy(a) => elementwise::cast(arch, elementwise::Kind::Word, DType::U32, words, registers.arg(*a)),
             Action::CheckIndex { value, signed, bound, site } => {
                 // beyond the strip's points there is no element that could be wrong
-                if clamp_indices(registers.arg(*value).words, *signed, *bound, &mut words[..points.2]) {
+                if clamp_indices(&registers.slots[value.slot], *signed, *bound, &mut words[..points.1]) {
                     env.status.fetch_max(*site, Ordering::Relaxed);
                 }
             }
@@ -269,18 +325,39 @@ impl Program {
                 return spread(results, inputs.spread, step.may_stay, &mut words[..len]);
             }
             Action::Spread(value) => {
-                let results = registers.arg(*value).words;
+                let results = &registers.slots[value.slot];
                 return spread(results, inputs.spread.counted_from_zero(), step.may_stay, &mut words[..len]);
             }
             Action::Accumulator if step.may_stay && len == words.len() => {
-                return Held::Buffer(Run::of(&inputs.accumulator[..len]));
+                return Held::Buffer(Run::of(inputs.accumulator, len, (1, 0)));
             }
             Action::Accumulator => words[..len].copy_from_slice(&inputs.accumulator[..len]),
+            _ => unreachable!("{step:?} is a loop"),
         }
         if splat {
             let bits = words[0];
             words.fill(bits);
         }
         Held::Slot
+    }
+}
+
+/// Leaves in `target` what a loop computes of registers, rows of which are `pitch` words apart.
+fn compute(step: &Step, arch: Arch, registers: &Registers, pitch: usize, target: &mut Target<'_>) {
+    let arg = |operand: &Operand| match step.target.splat {
+        // one word for each row, or all the same
+        true => Arg::Words(&registers.slots[operand.slot], 0),
+        false => registers.arg(*operand, pitch),
+    };
+    match &step.action {
+        Action::Unary(op, kind, a) => elementwise::unary(arch, *op, *kind, target, arg(a)),
+        Action::Binary(op, kind, a, b) => elementwise::binary(arch, *op, *kind, target, arg(a), arg(b)),
+        Action::Pair { ops, operands, swapped } => {
+            elementwise::pair(arch, (*ops, *swapped), target, operands.each_ref().map(arg));
+        }
+        Action::Select(c, a, b) => elementwise::select(arch, target, arg(c), arg(a), arg(b)),
+        Action::Cast(from, to, a) => elementwise::cast(arch, *from, *to, target, arg(a)),
+        Action::Copy(a) => elementwise::cast(arch, elementwise::Kind::Word, DType::U32, target, arg(a)),
+        _ => unreachable!("{step:?} is no loop"),
     }
 }

@@ -36,7 +36,7 @@ pub(super) const NOT_TURNED: usize = 256;
 /// each cache line of the result is looked up among as many pages as there are points.
 pub(super) const TURNED: usize = 64;
 /// The same of few elements: a cache line of the result.
-const LINE: usize = 16;
+pub(super) const LINE: usize = 16;
 
 /// An operand that lies in memory as it is multiplied.
 #[derive(Debug)]
@@ -217,7 +217,7 @@ fn most_terms(arch: Arch, part: &Part) -> usize {
     if part.by_dots { dots::depth(arch) } else { DEPTH }
 }
 
-/// Overwrites `sums`, row-major without gaps, with the product of a part of `lhs` and `rhs`; `spare` is working memory.
+/// Overwrites `sums`, row-major at this pitch, with the product of a part of `lhs` and `rhs`; `spare` is working memory.
 ///
 /// At most as many terms as [`most_terms`] says are added one after the other. A matrix's terms the crate adds up before
 /// it adds them to what is there; those of a vector it adds to what is there, so that each part needs a place of its own.
@@ -225,12 +225,12 @@ pub(super) fn multiply(
     arch: Arch,
     operands: (Placed<'_>, Placed<'_>),
     part: &Part,
-    sums: &mut [u32],
+    (sums, pitch): (&mut [u32], usize),
     spare: &mut Words,
 ) {
     let (lhs, rhs) = (operands.0.matrix, operands.1.matrix);
     let (rows, columns, k) = (part.rows.len(), part.columns.len(), part.summed.len());
-    assert_eq!(sums.len(), rows * columns, "sums of {rows} x {columns}");
+    assert!(columns <= pitch && sums.len() == rows * pitch, "sums of {rows} x {columns}");
     if k == 0 {
         sums.fill(0);
         return;
@@ -243,20 +243,20 @@ pub(super) fn multiply(
     let depth = k.div_ceil(k.div_ceil(most));
     for start in part.summed.clone().step_by(depth) {
         let summed = start..part.summed.end.min(start + depth);
-        for (row, sums) in part.rows.clone().step_by(height).zip(sums.chunks_exact_mut(height * columns)) {
+        for (row, sums) in part.rows.clone().step_by(height).zip(sums.chunks_exact_mut(height * pitch)) {
             let block =
                 Part { rows: row..row + height, columns: part.columns.clone(), summed: summed.clone(), ..*part };
             let into = |sums: &mut [u32], adds: bool| {
-                assert_eq!(sums.len(), height * columns, "sums of {height} x {columns}");
-                let target = (sums.as_mut_ptr().cast::<f32>(), columns as isize);
-                // SAFETY: `sums` has as many elements, without gaps between its rows, and nobody else has them.
+                assert_eq!(sums.len(), height * pitch, "sums of {height} x {columns}");
+                let target = (sums.as_mut_ptr().cast::<f32>(), pitch as isize);
+                // SAFETY: `sums` has as many elements and more in each of its rows, and nobody else has them.
                 unsafe { multiply_block(arch, operands, &block, target, adds) };
             };
             if start == part.summed.start {
                 into(sums, false);
             } else if is_vector {
-                spare.reserve(height * columns);
-                let spare = &mut spare[..height * columns];
+                spare.reserve(height * pitch);
+                let spare = &mut spare[..height * pitch];
                 into(spare, false);
                 for (sum, &more) in sums.iter_mut().zip(&*spare) {
                     *sum = (f32::from_bits(*sum) + f32::from_bits(more)).to_bits();

@@ -34,6 +34,7 @@ mod operands;
 mod pack;
 mod phases;
 mod philox;
+mod planes;
 mod position;
 mod prepack;
 mod program;

@@ -32,6 +32,8 @@ pub(super) struct Program {
     pub(super) results: Vec<Operand>,
     /// Registers needed.
     pub(super) slots: usize,
+    /// True if it can run over several fixed points at once.
+    pub(super) has_planes: bool,
 }
 
 /// One instruction.
@@ -151,6 +153,14 @@ pub(super) fn distance(mut point: usize, axes: &[(usize, i64)]) -> i64 {
 }
 
 impl Action {
+    /// True if a vector loop computes it.
+    pub(super) fn is_loop(&self) -> bool {
+        matches!(
+            self,
+            Self::Unary(..) | Self::Binary(..) | Self::Pair { .. } | Self::Select(..) | Self::Cast(..) | Self::Copy(_)
+        )
+    }
+
     /// What a vector loop reads.
     pub(super) fn operands(&self) -> impl Iterator<Item = Operand> {
         let operands = match *self {

@@ -9,18 +9,13 @@ use super::execute::{Env, NOWHERE, Spread, typed};
 use super::philox;
 use super::program::{Operand, Program};
 use super::registers::{Held, Registers};
+use super::space::Start;
 use super::view::View;
 use crate::dtype::DType;
 
 impl Program {
     /// Which of the points `access` reaches: 1 or 0 for each.
-    pub(super) fn valid(
-        &self,
-        access: &Access,
-        registers: &mut Registers,
-        points: (usize, usize, usize),
-        words: &mut [u32],
-    ) {
+    pub(super) fn valid(&self, access: &Access, registers: &mut Registers, points: (&Start, usize), words: &mut [u32]) {
         let Registers { indices, tested, values, .. } = registers;
         self.space.walk(&access.forms, points, values, |row, begin, count| {
             if access.scattered.is_empty() {
@@ -42,7 +37,7 @@ impl Program {
         env: &Env<'_>,
         (access, stride, value): (&Access, i64, &Operand),
         registers: &mut Registers,
-        points: (usize, usize, usize),
+        points: (&Start, usize),
         words: &mut [u32],
     ) {
         let Registers { slots, indices, tested, values, .. } = registers;
@@ -65,7 +60,7 @@ impl Program {
         arch: Arch,
         (access, stream, [seed, position]): (&Access, u32, [&Operand; 2]),
         registers: &mut Registers,
-        points: (usize, usize, usize),
+        points: (&Start, usize),
         words: &mut [u32],
     ) {
         let Registers { slots, indices, values, .. } = registers;
@@ -98,7 +93,7 @@ impl Program {
         access: &Access,
         env: &Env<'_>,
         registers: &mut Registers,
-        points: (usize, usize, usize),
+        points: (&Start, usize),
         (words, stay): (&mut [u32], bool),
     ) -> Option<Held> {
         let mut direct = None;
@@ -125,11 +120,11 @@ impl Program {
                 return;
             }
             let (low, high) = access.extent(row, count);
-            if stay && high - low == points.2 && position.stride == 1 && access.dtype.size_bytes() == size_of::<u32>() {
+            if stay && high - low == points.1 && position.stride == 1 && access.dtype.size_bytes() == size_of::<u32>() {
                 direct = Some(Held::Buffer(view.run(position.start(row), count)));
                 return;
             }
-            if stay && low == high && count == points.2 {
+            if stay && low == high && count == points.1 {
                 words[..CHUNK].fill(0);
                 direct = Some(Held::Splat);
                 return;

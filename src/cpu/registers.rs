@@ -1,7 +1,7 @@
 //! What a tape's steps leave for those behind them, strip by strip.
 
 use super::elementwise::{Arg, CHUNK};
-use super::execute::STRIP;
+use super::execute::{PLANE, STRIP};
 use super::program::Operand;
 use super::recipe::Recipes;
 use super::view::Run;
@@ -10,7 +10,8 @@ use super::words::Words;
 /// Where a register's value is.
 #[derive(Clone, Copy)]
 pub(super) enum Held {
-    /// In its slot: a word for each element, or a chunk that stands for all if the operand is a splat.
+    /// In its slot: a word for each element, or, if the operand is a splat, a chunk of one for each row, all the same if
+    /// there is one row.
     Slot,
     /// In its slot, a chunk that stands for all of this strip's elements.
     Splat,
@@ -36,20 +37,21 @@ impl Registers {
     pub(super) fn reserve(&mut self, count: usize) {
         if self.slots.len() < count {
             self.slots.resize_with(count, Words::default);
-            self.slots.iter_mut().for_each(|slot| slot.reserve(STRIP));
+            self.slots.iter_mut().for_each(|slot| slot.reserve(PLANE));
             self.held.resize(count, Held::Slot);
         }
         self.indices.resize(STRIP, 0);
         self.tested.resize(STRIP, 0);
     }
 
-    /// What an operator reads.
-    pub(super) fn arg(&self, operand: Operand) -> Arg<'_> {
+    /// What an operator reads, of which rows are `pitch` words apart in registers.
+    pub(super) fn arg(&self, operand: Operand, pitch: usize) -> Arg<'_> {
         let slot = &self.slots[operand.slot];
-        match &self.held[operand.slot] {
-            Held::Slot => Arg { words: slot, splat: operand.splat },
-            Held::Splat => Arg { words: slot, splat: true },
-            Held::Buffer(run) => Arg { words: run.words(), splat: operand.splat },
+        match self.held[operand.slot] {
+            Held::Slot if operand.splat => Arg::Splat(slot),
+            Held::Slot => Arg::Words(slot, pitch),
+            Held::Splat => Arg::Splat(slot),
+            Held::Buffer(run) => Arg::Run(run),
         }
     }
 

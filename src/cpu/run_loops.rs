@@ -129,7 +129,7 @@ impl CompiledLoop {
         for point in points.clone().step_by(strip) {
             let len = strip.min(points.end - point);
             let spread = Spread::Columns { first: first + point - points.start, width: len };
-            let inputs = Inputs { reduced, spread, accumulator: &[] };
+            let inputs = Inputs { reduced, spread, ..Inputs::default() };
             phase.program.run(env, &mut scratch.registers, (0, point, len), &inputs);
         }
     }
@@ -171,7 +171,7 @@ impl CompiledLoop {
             let at = point - points.start;
             let rows = per_strip.min(points.end - point);
             let spread = Spread::Rows { first: first + at, row, skip: 0 };
-            let inputs = Inputs { reduced, spread, accumulator: &[] };
+            let inputs = Inputs { reduced, spread, ..Inputs::default() };
             phase.program.run(env, &mut scratch.registers, (0, point * row, rows * row), &inputs);
             for (fold, &value) in phase.folds.clone().zip(&phase.program.results) {
                 let words = scratch.registers.words(value, rows * row);
@@ -209,7 +209,7 @@ impl CompiledLoop {
             for start in strips.step_by(STRIP) {
                 let len = STRIP.min(inner.end - start);
                 let spread = Spread::Rows { first: first + at, row: self.row, skip: start };
-                let inputs = Inputs { reduced, spread, accumulator: &[] };
+                let inputs = Inputs { reduced, spread, ..Inputs::default() };
                 phase.program.run(env, registers, (0, point * self.row + start, len), &inputs);
                 for (fold, &value) in phase.folds.clone().zip(&phase.program.results) {
                     let mut sum = [self.folds[fold].row(env.arch, registers.words(value, len))];
@@ -248,7 +248,7 @@ impl CompiledLoop {
                 Walk::FlatColumns => (0, start * width, count * width),
                 _ => (start, points.start, width),
             };
-            let inputs = Inputs { reduced, spread: Spread::Columns { first, width }, accumulator: &[] };
+            let inputs = Inputs { reduced, spread: Spread::Columns { first, width }, ..Inputs::default() };
             phase.program.run(env, registers, at, &inputs);
             summed += count.div_ceil(groups);
             let full = summed >= SUM_RUN || start + count == inner.end;

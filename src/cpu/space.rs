@@ -76,6 +76,12 @@ fn split_axis(size: usize, axis: usize, expressions: &[&Ix]) -> Vec<usize> {
     sizes
 }
 
+/// Where a strip begins: the row's first point, and how many of the row's points lie before the strip.
+pub(super) struct Start {
+    coords: [usize; MAX_RANK],
+    first: usize,
+}
+
 impl Space {
     /// The space of the axes `fixed` and `walked` (numbers into `axes`), suited to `expressions`.
     pub(super) fn new(axes: &[usize], fixed: &[usize], walked: &[usize], expressions: &[&Ix]) -> Self {
@@ -174,6 +180,21 @@ impl Space {
         self.chunk * self.inner
     }
 
+    /// True if strips run along a single axis, with others beside them.
+    pub(super) fn is_of_rows(&self) -> bool {
+        self.fixed > 0 && self.sizes.len() == self.fixed + 1
+    }
+
+    /// Fixed points from that of `from` on that are one step of the same axis after the other.
+    pub(super) fn beside(&self, from: &Start) -> usize {
+        self.fixed.checked_sub(1).map_or(1, |last| self.sizes[last] - from.coords[last])
+    }
+
+    /// What a step along that axis adds to a form.
+    pub(super) fn pitch(&self, form: &Form) -> i64 {
+        self.fixed.checked_sub(1).map_or(0, |last| form.strides[last])
+    }
+
     /// Points of a row, if it runs along several axes: strips that begin and end with rows are then of few kinds.
     pub(super) fn unit(&self) -> Option<usize> {
         (self.inner > 1).then(|| self.row())
@@ -224,47 +245,38 @@ impl Space {
         Position::new(form, steps, quotients, nested, constant)
     }
 
-    /// The coordinates of a row at a fixed point and how many of its points lie before `start`; the forms' `values` are
-    /// those of the row's first point.
+    /// Where the strip from walked point `start` on begins, at fixed point number `fixed`.
     #[inline]
-    fn begin(
-        &self,
-        forms: &Forms,
-        (fixed, start): (usize, usize),
-        values: &mut Vec<i64>,
-    ) -> ([usize; MAX_RANK], usize) {
+    pub(super) fn start(&self, fixed: usize, start: usize) -> Start {
         let mut coords = [0; MAX_RANK];
         unravel(fixed, &self.sizes[..self.fixed], &mut coords[..self.fixed]);
         unravel(start / self.inner, &self.sizes[self.fixed..=self.cut], &mut coords[self.fixed..=self.cut]);
         let skip = coords[self.cut] % self.chunk;
         coords[self.cut] -= skip;
-        values.clear();
-        values.extend(forms.0.iter().map(|form| form.at(&coords[..=self.cut])));
-        (coords, skip * self.inner + start % self.inner)
+        Start { coords, first: skip * self.inner + start % self.inner }
     }
 
-    /// Calls `f(row, start, len)` for each piece of a row among the `len` walked points from `start` on, at fixed point
-    /// number `fixed`; `start` counts from the strip's beginning. `values` is scratch.
+    /// Calls `f(row, start, len)` for each piece of a row among the `len` walked points from one on; `start` counts from
+    /// the strip's beginning. `values` is scratch.
     #[inline]
     pub(super) fn walk(
         &self,
         forms: &Forms,
-        (fixed, start, len): (usize, usize, usize),
+        (from, len): (&Start, usize),
         values: &mut Vec<i64>,
         mut f: impl FnMut(&Row<'_>, usize, usize),
     ) {
-        let (mut coords, mut first) = self.begin(forms, (fixed, start), values);
-        let mut done = 0;
-        loop {
-            let row = self.chunk.min(self.sizes[self.cut] - coords[self.cut]) * self.inner;
-            let count = (row - first).min(len - done);
-            let tail = &self.sizes[self.cut + 1..];
-            f(&Row { values, coords: &coords[..=self.cut], tail, first }, done, count);
-            done += count;
-            if done == len {
-                break;
-            }
-            first = 0;
+        let tail = &self.sizes[self.cut + 1..];
+        values.clear();
+        values.extend(forms.0.iter().map(|form| form.at(&from.coords[..=self.cut])));
+        let points = |coord: usize| self.chunk.min(self.sizes[self.cut] - coord) * self.inner;
+        let mut done = len.min(points(from.coords[self.cut]) - from.first);
+        f(&Row { values, coords: &from.coords[..=self.cut], tail, first: from.first }, 0, done);
+        if done == len {
+            return;
+        }
+        let mut coords = from.coords;
+        while done < len {
             let mut axis = self.cut;
             let mut step = self.chunk;
             loop {
@@ -281,6 +293,9 @@ impl Space {
                 axis -= 1;
                 step = 1;
             }
+            let count = (len - done).min(points(coords[self.cut]));
+            f(&Row { values, coords: &coords[..=self.cut], tail, first: 0 }, done, count);
+            done += count;
         }
     }
 }
@@ -325,7 +340,7 @@ mod tests {
                 for start in (0..space.walked_points()).step_by(strip) {
                     let len = strip.min(space.walked_points() - start);
                     let mut values = vec![0; len];
-                    space.walk(&forms, (fixed_point, start, len), &mut Vec::new(), |row, at, count| {
+                    space.walk(&forms, (&space.start(fixed_point, start), len), &mut Vec::new(), |row, at, count| {
                         position.fill(row, &mut values[at..at + count]);
                         if position.straight {
                             let last = position.start(row) + position.stride * (count as i64 - 1);

@@ -1,13 +1,15 @@
 //! Threads that stay awake between the kernels of a short step.
 //!
 //! Waking a sleeping thread takes longer than many kernels of a small network. So threads of the pool that have helped
-//! once wait for the next kernel without sleep, for as long as steps follow one another, and nobody waits for one that
-//! comes late: pieces of a kernel go to whoever asks first.
+//! once wait for the next kernel without sleep, for as long as steps follow one another. Each begins with a run of pieces
+//! of its own, the same part of every kernel, so that it finds in its caches what it wrote there, and nobody else writes
+//! beside it. Nobody waits for one that comes late: who has done its own pieces takes those of others.
 #![expect(unsafe_code, reason = "threads that outlive a kernel call its closure, which is borrowed")]
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +23,8 @@ const PATIENCE: Duration = Duration::from_micros(200);
 const TURN: Duration = Duration::from_millis(100);
 /// Looks at what is to be done between two looks at the clock.
 const LOOKS: u32 = 32;
+/// Runs of pieces at most; threads beyond begin with one of another thread's.
+const MOST_RUNS: usize = 64;
 
 /// The one team of the process, as its pool is one.
 static TEAM: Team = Team::new();
@@ -36,8 +40,10 @@ struct Team {
     number: Apart<AtomicUsize>,
     /// Written by the leader while `number` is even and nobody is `inside`.
     kernel: UnsafeCell<Kernel>,
-    /// The piece that whoever asks gets.
-    next: Apart<AtomicUsize>,
+    /// The pieces that are left.
+    left: [Apart<Left>; MOST_RUNS],
+    /// Which runs members begin with, a bit for each; the leader's is the first.
+    places: AtomicU64,
     /// Members that may call the kernel's closure.
     inside: Apart<AtomicUsize>,
     /// A member's piece panicked.
@@ -54,10 +60,47 @@ unsafe impl Sync for Team {}
 #[repr(align(128))]
 struct Apart<T>(T);
 
+/// A run of pieces of which nobody has taken any yet: the first one and the one behind the last, of 32 bits each.
+struct Left(AtomicU64);
+
+impl Left {
+    fn fill(&self, run: Range<usize>) {
+        self.0.store((run.start as u64) << 32 | run.end as u64, Ordering::Relaxed);
+    }
+
+    /// Takes the first piece, or the last.
+    fn take(&self, last: bool) -> Option<usize> {
+        let [first, end] = [|run: u64| run >> 32, |run: u64| run & u64::from(u32::MAX)];
+        let rest = |run| (first(run) < end(run)).then(|| if last { run - 1 } else { run + (1 << 32) });
+        let run = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).ok()?;
+        Some(if last { end(run) - 1 } else { first(run) } as usize)
+    }
+}
+
+/// A member's place among the others, for as long as it follows.
+struct Place(usize);
+
+impl Place {
+    /// The first one that nobody has.
+    fn take() -> Self {
+        let free = |taken: u64| (!taken).trailing_zeros();
+        let add = |taken| Some(taken | 1u64.checked_shl(free(taken)).unwrap_or(0));
+        match TEAM.places.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
+            Ok(taken) | Err(taken) => Self(free(taken) as usize),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        TEAM.places.fetch_and(!1u64.checked_shl(self.0 as u32).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
 /// What is to be done.
 #[derive(Clone, Copy)]
 struct Kernel {
-    pieces: usize,
+    runs: usize,
     /// Calls `closure` for a piece.
     call: unsafe fn(*const (), usize),
     closure: *const (),
@@ -98,7 +141,7 @@ impl Lead {
     /// # Panics
     /// If a piece does.
     pub(super) fn for_each<F: Fn(usize) + Sync>(&self, pieces: usize, f: &F) {
-        if TEAM.busy.swap(true, Ordering::Acquire) {
+        if pieces > u32::MAX as usize || TEAM.busy.swap(true, Ordering::Acquire) {
             return (0..pieces).for_each(f);
         }
         let number = TEAM.number.0.load(Ordering::Relaxed);
@@ -106,8 +149,11 @@ impl Lead {
             TEAM.members.fetch_add(1, Ordering::Relaxed);
             pool::spawn(|| TEAM.follow());
         }
-        let kernel = Kernel { pieces, call: call::<F>, closure: std::ptr::from_ref(f).cast() };
-        TEAM.next.0.store(0, Ordering::Relaxed);
+        let runs = self.len().min(pieces).min(MOST_RUNS);
+        for (number, left) in TEAM.left[..runs].iter().enumerate() {
+            left.0.fill(pieces * number / runs..pieces * (number + 1) / runs);
+        }
+        let kernel = Kernel { runs, call: call::<F>, closure: std::ptr::from_ref(f).cast() };
         TEAM.failed.store(false, Ordering::Relaxed);
         // SAFETY: see `Sync`: this is the leader, the number is even, and since it became so nobody has been inside.
         unsafe { *TEAM.kernel.get() = kernel };
@@ -115,7 +161,7 @@ impl Lead {
         {
             let _open = Open;
             // SAFETY: `f` lives.
-            unsafe { TEAM.take(kernel) };
+            unsafe { TEAM.take(kernel, 0) };
         }
         assert!(!TEAM.failed.load(Ordering::Relaxed), "a piece of a kernel panicked on another thread");
     }
@@ -152,30 +198,32 @@ impl Team {
             busy: AtomicBool::new(false),
             members: AtomicUsize::new(0),
             number: Apart(AtomicUsize::new(0)),
-            kernel: UnsafeCell::new(Kernel { pieces: 0, call: call::<fn(usize)>, closure: std::ptr::null() }),
-            next: Apart(AtomicUsize::new(0)),
+            kernel: UnsafeCell::new(Kernel { runs: 0, call: call::<fn(usize)>, closure: std::ptr::null() }),
+            left: [const { Apart(Left(AtomicU64::new(0))) }; MOST_RUNS],
+            places: AtomicU64::new(1),
             inside: Apart(AtomicUsize::new(0)),
             failed: AtomicBool::new(false),
         }
     }
 
-    /// Takes pieces until there are none.
+    /// Takes pieces until there are none: those of the run at `place` from the first one on, then the others' from the
+    /// last one on.
     ///
     /// # Safety
     /// The kernel's closure lives until this returns.
-    unsafe fn take(&self, Kernel { pieces, call, closure }: Kernel) {
-        loop {
-            let piece = self.next.0.fetch_add(1, Ordering::Relaxed);
-            if piece >= pieces {
-                return;
+    unsafe fn take(&self, Kernel { runs, call, closure }: Kernel, place: usize) {
+        for number in 0..runs {
+            let left = &self.left[(place + number) % runs].0;
+            while let Some(piece) = left.take(number > 0) {
+                // SAFETY: the caller's.
+                unsafe { call(closure, piece) };
             }
-            // SAFETY: the caller's.
-            unsafe { call(closure, piece) };
         }
     }
 
     /// Works on kernels as they come, until none has come for a while.
     fn follow(&self) {
+        let place = Place::take();
         let joined = Instant::now();
         let mut idle = joined;
         let (mut seen, mut looks) = (0, 0u32);
@@ -187,7 +235,7 @@ impl Team {
                 let inside = Inside;
                 if self.number.0.load(Ordering::SeqCst) == number {
                     // SAFETY: see `Sync`; the leader waits for whoever is inside before its closure dies.
-                    let result = catch_unwind(AssertUnwindSafe(|| unsafe { self.take(*self.kernel.get()) }));
+                    let result = catch_unwind(AssertUnwindSafe(|| unsafe { self.take(*self.kernel.get(), place.0) }));
                     if result.is_err() {
                         self.failed.store(true, Ordering::Relaxed);
                     }
@@ -233,6 +281,17 @@ mod tests {
             });
             assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1));
         }
+    }
+
+    #[test]
+    fn a_run_is_taken_from_both_ends() {
+        let left = Left(AtomicU64::new(0));
+        assert_eq!(left.take(false), None);
+        left.fill(3..7);
+        assert_eq!([false, true, true, false].map(|last| left.take(last)), [Some(3), Some(6), Some(5), Some(4)]);
+        assert_eq!((left.take(false), left.take(true)), (None, None));
+        left.fill(0..u32::MAX as usize);
+        assert_eq!((left.take(false), left.take(true)), (Some(0), Some(u32::MAX as usize - 1)));
     }
 
     #[test]

@@ -137,23 +137,35 @@ pub(super) struct View {
     bytes: usize,
 }
 
-/// Elements of 32 bits that are read where they lie, before anything else runs on the thread that asked for them.
+/// Elements of 32 bits that are read where they lie, before anything else runs on the thread that asked for them: rows
+/// of consecutive ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     start: *const u32,
     len: usize,
+    rows: usize,
+    /// Elements from a row to the next.
+    pitch: isize,
 }
 
 impl Run {
-    /// Words of the calling thread's own, which must outlive what reads them.
-    pub(super) fn of(words: &[u32]) -> Self {
-        Self { start: words.as_ptr(), len: words.len() }
+    /// Words of the calling thread's own, which must outlive what reads them: so many rows of `len`, `pitch` apart.
+    pub(super) fn of(words: &[u32], len: usize, (rows, pitch): (usize, usize)) -> Self {
+        assert!((rows - 1) * pitch + len <= words.len(), "{rows} rows of {len} words in {}", words.len());
+        Self { start: words.as_ptr(), len, rows, pitch: pitch as isize }
+    }
+
+    /// The first row.
+    #[inline(always)]
+    pub(super) fn words(&self) -> &[u32] {
+        self.row(0)
     }
 
     #[inline(always)]
-    pub(super) fn words(&self) -> &[u32] {
+    pub(super) fn row(&self, number: usize) -> &[u32] {
+        assert!(number < self.rows, "row {number} of {}", self.rows);
         // SAFETY: the range was checked; by the module's promise nobody writes what this point reads.
-        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+        unsafe { std::slice::from_raw_parts(self.start.offset(number as isize * self.pitch), self.len) }
     }
 }
 
@@ -161,10 +173,22 @@ impl Run {
 pub(super) struct RunMut(Run);
 
 impl RunMut {
+    pub(super) fn rows(&self) -> usize {
+        self.0.rows
+    }
+
+    /// The first row.
     #[inline(always)]
     pub(super) fn words_mut(&mut self) -> &mut [u32] {
+        self.row_mut(0)
+    }
+
+    #[inline(always)]
+    pub(super) fn row_mut(&mut self, number: usize) -> &mut [u32] {
+        let Run { start, len, rows, pitch } = self.0;
+        assert!(number < rows, "row {number} of {rows}");
         // SAFETY: the range was checked; by the module's promise nobody else reads or writes it.
-        unsafe { std::slice::from_raw_parts_mut(self.0.start.cast_mut(), self.0.len) }
+        unsafe { std::slice::from_raw_parts_mut(start.cast_mut().offset(number as isize * pitch), len) }
     }
 
     /// What was written, to be read.
@@ -174,9 +198,13 @@ impl RunMut {
 }
 
 impl Run {
-    /// True if an element of one is one of the other.
+    /// True if an element between the first and the last one is between those of the other.
     pub(super) fn overlaps(&self, other: &RunMut) -> bool {
-        let ends = |run: &Self| (run.start.addr(), run.start.addr() + run.len * size_of::<u32>());
+        let ends = |run: &Self| {
+            let last =
+                run.start.addr().wrapping_add_signed((run.rows as isize - 1) * run.pitch * size_of::<u32>() as isize);
+            (run.start.addr().min(last), run.start.addr().max(last) + run.len * size_of::<u32>())
+        };
         let ((a, a_end), (b, b_end)) = (ends(self), ends(&other.0));
         a < b_end && b < a_end
     }
@@ -210,7 +238,19 @@ impl View {
     /// Where `len` consecutive elements of 32 bits lie, at least one.
     #[inline(always)]
     pub(super) fn run(&self, start: i64, len: usize) -> Run {
-        Run { start: self.checked(start, 1, len), len }
+        Run { start: self.checked(start, 1, len), len, rows: 1, pitch: 0 }
+    }
+
+    /// Where so many rows of `len` consecutive elements of 32 bits lie, `pitch` apart, at least one of each.
+    #[inline(always)]
+    pub(super) fn rows(&self, start: i64, len: usize, (rows, pitch): (usize, i64)) -> Run {
+        Run { start: self.matrix(start, [(pitch, rows), (1, len)]), len, rows, pitch: pitch as isize }
+    }
+
+    /// The same, to be written.
+    #[inline(always)]
+    pub(super) fn rows_mut(&self, start: i64, len: usize, rows: (usize, i64)) -> RunMut {
+        RunMut(self.rows(start, len, rows))
     }
 
     /// The same, to be written.

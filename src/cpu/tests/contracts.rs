@@ -153,6 +153,51 @@ fn epilogues_with_bias_residual_and_activation() {
     }
 }
 
+/// Several rows of results at once: constants, words for each row and each column, residuals of both lengths of words,
+/// what is stored as it is and what is rounded.
+#[test]
+fn epilogues_take_several_rows_at_once() {
+    for axes in [[1, 37, 131, 20], [3, 130, 64, 9], [2, 5, 200, 33], [1, 100, 1024, 3], [2, 9, 700, 1], [1, 3, 63, 5]] {
+        let [batch, m, n, k] = axes;
+        let mut kernel = contract(&axes, [1, 1, 1, 1], &[0, 1, 3], &[0, 3, 2], &[0, 1, 2]);
+        let place = linear(&axes, &[0, 1, 2]);
+        let mut code = Code::default();
+        let sum = code.push(InstrOp::Accumulator, DType::F32);
+        let scale = code.load(3, &Ix::axis(1));
+        let half = code.constant(0.5);
+        let scaled = code.binary(Binary::Mul, scale, half);
+        let of_row = code.binary(Binary::Mul, sum, scaled);
+        let bias = code.load(4, &Ix::axis(2));
+        let with_bias = code.binary(Binary::Add, of_row, bias);
+        let short = code.load_if(5, &place, &[], DType::F16);
+        let short = code.push(InstrOp::Cast(short), DType::F32);
+        let with_short = code.binary(Binary::Sub, with_bias, short);
+        let residual = code.load(2, &place);
+        let result = code.binary(Binary::Add, with_short, residual);
+        let zero = code.constant(0.0);
+        let result = code.binary(Binary::Max, result, zero);
+        let kept = code.push(InstrOp::Cast(with_bias), DType::F16);
+        kernel.epilogue = code.0;
+        let stores = [(6, with_short), (7, kept), (2, result)];
+        for count in 1..=stores.len() {
+            kernel.stores =
+                stores[stores.len() - count..].iter().map(|&(buffer, value)| store(buffer, &place, value)).collect();
+            let data = [
+                Data::random(DType::F32, batch * m * k),
+                Data::random(DType::F32, batch * k * n),
+                Data::random(DType::F32, batch * m * n),
+                Data::random(DType::F32, m),
+                Data::random(DType::F32, n),
+                Data::random(DType::F16, batch * m * n),
+                Data::zeros(DType::F32, batch * m * n),
+                Data::zeros(DType::F16, batch * m * n),
+            ];
+            // one rounding of halves
+            check(vec![Body::Contract(kernel.clone())], &data, 2e-3);
+        }
+    }
+}
+
 #[test]
 fn integers_and_half_precision() {
     for dtype in [DType::I32, DType::U32, DType::F16] {

@@ -1,7 +1,7 @@
 //! Every operation on every type it is for.
 
 use super::*;
-use crate::cpu::elementwise::{self, Arg, Kind, are_pair};
+use crate::cpu::elementwise::{self, Arg, Kind, Target, are_pair};
 
 /// `out[i] = f(x[i], y[i])` over `len` elements.
 fn apply(dtype: DType, out: DType, values: [Data; 2], f: impl FnOnce(&mut Code, ValueId, ValueId) -> ValueId) {
@@ -161,17 +161,21 @@ fn pairs_have_the_bits_of_one_after_the_other() {
         };
         let [a, b, c] = [1, 9, 81].map(words);
         fn arg(words: &[u32]) -> Arg<'_> {
-            Arg { words, splat: false }
+            Arg::Words(words, 0)
         }
         for (first, second) in ops.into_iter().flat_map(|first| ops.map(|second| (first, second))) {
             for swapped in [false, true].into_iter().filter(|_| are_pair(first, second)) {
                 let [mut between, mut expected, mut found] = [(); 3].map(|()| vec![0; len]);
                 let arch = pulp::Arch::new();
-                elementwise::binary(arch, first, Kind::Float, &mut between, arg(&a), arg(&b));
+                fn target(words: &mut [u32]) -> Target<'_> {
+                    let len = words.len();
+                    Target::Words(words, [1, len, 0])
+                }
+                elementwise::binary(arch, first, Kind::Float, &mut target(&mut between), arg(&a), arg(&b));
                 let (x, y) = if swapped { (&c, &between) } else { (&between, &c) };
-                elementwise::binary(arch, second, Kind::Float, &mut expected, arg(x), arg(y));
+                elementwise::binary(arch, second, Kind::Float, &mut target(&mut expected), arg(x), arg(y));
                 let operands = [&a, &b, &c].map(|words| arg(words));
-                elementwise::pair(arch, ([first, second], swapped), &mut found, operands);
+                elementwise::pair(arch, ([first, second], swapped), &mut target(&mut found), operands);
                 let same = |(&a, &b): (&u32, &u32)| a == b || [a, b].iter().all(|&bits| f32::from_bits(bits).is_nan());
                 assert!(expected.iter().zip(&found).all(same), "{first:?} {second:?} {swapped} {len}");
                 tried += 1;

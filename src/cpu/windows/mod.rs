@@ -15,7 +15,7 @@ mod blocks;
 
 use std::ops::Range;
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 use crate::dtype::DType;
 use crate::plan::{InstrOp, Tape, ValueId};
@@ -196,7 +196,7 @@ impl Windows {
                     }
                 }
                 if self.line.1 > 1 {
-                    part(target, self.line);
+                    env.arch.dispatch(Part { lines: target, line: self.line });
                 }
             }
         }
@@ -214,6 +214,20 @@ impl Windows {
 }
 
 /// Reorders lines of so many points: first number 0, `parts`, 2 `parts`, ..., then 1, `parts` + 1, ...
+struct Part<'a> {
+    lines: &'a mut [u32],
+    line: (usize, usize),
+}
+
+impl WithSimd for Part<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        part(self.lines, self.line);
+    }
+}
+
+#[inline(always)]
 fn part(lines: &mut [u32], (len, parts): (usize, usize)) {
     let mut copy = [0; MAX_PARTED];
     let copy = &mut copy[..len];
