@@ -24,7 +24,7 @@ const MIN_HALF_ROWS: usize = 32;
 const MIN_HALF_COLUMNS: usize = 64;
 /// Rows of a block, if a product with windows is cut along them.
 const MIN_FILTERS: usize = 16;
-/// Most columns of a block.
+/// Most columns of a block, unless it is a plane with a filter of its own, whose sums are not cut.
 pub(super) const MAX_COLUMNS: usize = STRIP;
 /// Blocks that a large contraction should have.
 pub(super) const ENOUGH_PIECES: usize = 8;

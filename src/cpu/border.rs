@@ -3,11 +3,13 @@
 
 use std::ops::Range;
 
+use pulp::{Arch, Simd, WithSimd};
+
 use crate::dtype::DType;
 use crate::plan::{BufferId, Cond, Tape, ValueId};
 
 use super::program::{LoneLoad, distance};
-use super::view::View;
+use super::view::{Run, View};
 
 /// What a grid shows.
 #[derive(Debug)]
@@ -76,20 +78,69 @@ impl Bordered {
 
     /// Fills `grid`, whole lines, from word `start` on, at fixed point number `point`. If it `has_border`, which is that
     /// of all fixed points, only what lies inside is written.
-    pub(super) fn fill(&self, views: &[View], (point, start): (usize, usize), grid: &mut [u32], has_border: bool) {
+    pub(super) fn fill(
+        &self,
+        (arch, views): (Arch, &[View]),
+        (point, start): (usize, usize),
+        grid: &mut [u32],
+        has_border: bool,
+    ) {
+        let view = &views[self.buffer];
+        let Side { extent, ref inside, .. } = self.along;
+        let base = self.offset + distance(point, &self.fixed) + inside.start as i64;
+        let first = start / extent;
+        if !has_border {
+            for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
+                let inside = if self.line(first + number).is_some() { inside.clone() } else { 0..0 };
+                line[..inside.start].fill(self.border);
+                line[inside.end..].fill(self.border);
+            }
+        }
+        // most grids are planes
+        if let [side] = self.across.as_slice() {
+            let lines = side.inside.start.max(first)..side.inside.end.min(first + grid.len() / extent);
+            if !lines.is_empty() && !inside.is_empty() {
+                let source =
+                    view.rows(base + side.stride * lines.start as i64, inside.len(), (lines.len(), side.stride));
+                let target = &mut grid[(lines.start - first) * extent + inside.start..];
+                arch.dispatch(CopyLines { source, lines: lines.len(), target, pitch: extent });
+            }
+            return;
+        }
+        for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
+            if let Some(at) = self.line(first + number) {
+                view.read_run::<u32>(base + at, &mut line[inside.clone()]);
+            }
+        }
+    }
+
+    /// The same of lines of which the points with even numbers come first, then the others.
+    pub(super) fn fill_in_pairs(
+        &self,
+        (arch, views): (Arch, &[View]),
+        (point, start): (usize, usize),
+        grid: &mut [u32],
+        has_border: bool,
+    ) {
         let view = &views[self.buffer];
         let Side { extent, ref inside, .. } = self.along;
         let base = self.offset + distance(point, &self.fixed) + inside.start as i64;
         let first = start / extent;
         for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
             let at = self.line(first + number);
+            let (even, odd) = line.split_at_mut(extent.div_ceil(2));
             if !has_border {
                 let inside = if at.is_some() { inside.clone() } else { 0..0 };
-                line[..inside.start].fill(self.border);
-                line[inside.end..].fill(self.border);
+                for outside in (0..inside.start).chain(inside.end..extent) {
+                    let of_pairs = if outside % 2 == 0 { &mut *even } else { &mut *odd };
+                    of_pairs[outside / 2] = self.border;
+                }
             }
             if let Some(at) = at {
-                view.read_run::<u32>(base + at, &mut line[inside.clone()]);
+                let words = view.run(base + at, inside.len());
+                let (same, other) = if inside.start % 2 == 0 { (even, odd) } else { (odd, even) };
+                let targets = [&mut same[inside.start / 2..], &mut other[inside.start.div_ceil(2)..]];
+                arch.dispatch(Deal { words: words.words(), targets });
             }
         }
     }
@@ -100,7 +151,6 @@ impl Bordered {
         if self.along.inside.is_empty() {
             return None;
         }
-        // most grids are planes
         if let [side] = self.across.as_slice() {
             return side.inside.contains(&number).then_some(side.stride * number as i64);
         }
@@ -114,5 +164,47 @@ impl Bordered {
             }
         }
         Some(at)
+    }
+}
+
+/// Copies lines to others `pitch` words apart. They may be so short that a call for each would take longer.
+struct CopyLines<'a> {
+    source: Run,
+    lines: usize,
+    target: &'a mut [u32],
+    pitch: usize,
+}
+
+impl WithSimd for CopyLines<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { source, lines, target, pitch } = self;
+        for (number, target) in target.chunks_mut(pitch).take(lines).enumerate() {
+            let source = source.row(number);
+            let (vectors, rest) = S::as_simd_u32s(source);
+            let (targets, target) = S::as_mut_simd_u32s(&mut target[..source.len()]);
+            targets.copy_from_slice(vectors);
+            simd.partial_store_u32s(target, simd.partial_load_u32s(rest));
+        }
+    }
+}
+
+/// Deals words to two, one after the other.
+struct Deal<'a> {
+    words: &'a [u32],
+    targets: [&'a mut [u32]; 2],
+}
+
+impl WithSimd for Deal<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let [first, second] = self.targets;
+        // a step known beforehand becomes shuffles of vectors
+        let (pairs, last) = self.words.as_chunks::<2>();
+        first.iter_mut().zip(pairs).for_each(|(word, pair)| *word = pair[0]);
+        second.iter_mut().zip(pairs).for_each(|(word, pair)| *word = pair[1]);
+        first[pairs.len()..][..last.len()].copy_from_slice(last);
     }
 }

@@ -324,8 +324,7 @@ impl Program {
             let is_last = place + 1 == parts.len();
             let written_in_place = steps.last().filter(|_| is_last).and_then(|step| written_by(step, &stores));
             let slots = values.slots.count;
-            let has_planes =
-                results.is_empty() && [&constants, &steps].iter().all(|steps| has_planes(&space, steps, &stores));
+            let has_planes = results.is_empty() && has_planes(&space, constants.iter().chain(&steps), &stores);
             let space = space.clone();
             programs.push(Self { space, constants, steps, stores, written_in_place, results, slots, has_planes });
         }

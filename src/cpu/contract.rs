@@ -117,21 +117,24 @@ impl CompiledContract {
         let work = batches * rows_all * columns_all * k_all;
         let blocks = Blocking::new(arch, &operands, sides.sizes());
         let pieces = blocks.pieces([batches, rows_all, columns_all]);
-        let flat = columns_all <= blocks.columns && columns_all < MIN_ROW;
+        let Sides { batch, m, n, .. } = &sides;
+        let epilogue = |fixed: &[usize], walked: &[usize]| {
+            Program::new(&kernel.axes, (fixed, walked), &kernel.epilogue, &kernel.stores, &[], dtypes)
+        };
+        let is_whole = columns_all <= blocks.columns;
+        let by_rows = (!is_whole || columns_all >= MIN_ROW).then(|| epilogue(&[batch.as_slice(), m].concat(), n));
+        let flat = by_rows.as_ref().is_none_or(|rows| is_whole && !rows.has_planes && columns_all <= STRIP / 2);
         let together = match &operands {
-            Operands::Windows(windows) if columns_all <= blocks.columns && windows.is_plane(&blocks, k_all) => {
+            Operands::Windows(windows) if is_whole && windows.is_plane(&blocks, k_all) => {
                 let most = if flat { STRIP / columns_all.max(1) } else { PLANE / columns_all.next_multiple_of(CHUNK) };
                 most.min(batches / ENOUGH_PIECES).max(1)
             }
             _ => 1,
         };
-        let Sides { batch, m, n, .. } = &sides;
-        let (fixed, walked) = if flat && together > 1 {
-            (Vec::new(), [batch.as_slice(), m, n].concat())
-        } else if flat {
-            (batch.clone(), [m.as_slice(), n].concat())
-        } else {
-            ([batch.as_slice(), m].concat(), n.clone())
+        let epilogue = match by_rows.filter(|_| !flat) {
+            Some(rows) => rows,
+            None if together > 1 => epilogue(&[], &[batch.as_slice(), m, n].concat()),
+            None => epilogue(batch, &[m.as_slice(), n].concat()),
         };
         let turned = match &operands {
             Operands::Plain(_, rhs) if rhs.lies_along_sums() && k_all <= blocks.chunk => {
@@ -143,7 +146,6 @@ impl CompiledContract {
         let by_dots = operands.are_dots([rows_all, columns_all, k_all], prepacked[1].is_some());
         let (turned, prepacked) = if by_dots { (None, [None, None]) } else { (turned, prepacked) };
         let turns = turned.is_some() && rows_all.div_ceil(blocks.rows) >= MIN_TURNED;
-        let epilogue = Program::new(&kernel.axes, (&fixed, &walked), &kernel.epilogue, &kernel.stores, &[], dtypes);
         let slots = match &operands {
             Operands::Plain(..) => epilogue.slots,
             Operands::Packed(packed) => packed.iter().map(Operand::slots).fold(epilogue.slots, usize::max),

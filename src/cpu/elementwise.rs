@@ -43,32 +43,25 @@ pub(super) enum Arg<'a> {
     Words(&'a [u32], usize),
     /// In a buffer.
     Run(Run),
-    /// In a register, a word for each row.
+    /// In a register, a word for each row; of a single one, a chunk of the same.
     Splat(&'a [u32]),
 }
 
 impl Arg<'_> {
-    /// The words from a row on, unless one stands for all of it.
-    #[inline(always)]
-    fn row(&self, row: usize) -> Option<&[u32]> {
+    /// The word at a point of a row.
+    fn word(&self, row: usize, point: usize) -> u32 {
         match self {
-            Self::Words(words, pitch) => Some(&words[row * pitch..]),
-            Self::Run(run) => Some(run.row(row)),
-            Self::Splat(_) => None,
+            Self::Words(words, pitch) => words[row * pitch + point],
+            Self::Run(run) => run.row(row)[point],
+            Self::Splat(words) => words[row],
         }
-    }
-
-    /// The word that stands for all of a row, if one does.
-    #[inline(always)]
-    fn splat(&self, row: usize) -> Option<u32> {
-        if let Self::Splat(words) = self { Some(words[row]) } else { None }
     }
 }
 
 /// Rows that are written.
 pub(super) enum Target<'a> {
-    /// In a register: so many, of so many words, at this distance.
-    Words(&'a mut [u32], [usize; 3]),
+    /// In a register: rows of `len` words, `pitch` apart.
+    Words { words: &'a mut [u32], rows: usize, len: usize, pitch: usize },
     /// In a buffer.
     Run(RunMut),
 }
@@ -76,7 +69,7 @@ pub(super) enum Target<'a> {
 impl Target<'_> {
     fn rows(&self) -> usize {
         match self {
-            Self::Words(_, [rows, ..]) => *rows,
+            Self::Words { rows, .. } => *rows,
             Self::Run(run) => run.rows(),
         }
     }
@@ -84,7 +77,7 @@ impl Target<'_> {
     #[inline(always)]
     fn row(&mut self, row: usize) -> &mut [u32] {
         match self {
-            Self::Words(words, [_, len, pitch]) => &mut words[row * *pitch..][..*len],
+            Self::Words { words, len, pitch, .. } => &mut words[row * *pitch..][..*len],
             Self::Run(run) => run.row_mut(row),
         }
     }
@@ -116,11 +109,25 @@ impl<const N: usize, F: Fn([u32; N]) -> u32> WithSimd for Map<'_, '_, '_, N, F> 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
         let Self { target, args, f } = self;
+        let mut spread = None;
         for row in 0..target.rows() {
-            let splats: [[u32; CHUNK]; N] = each(|n| [args[n].splat(row).unwrap_or(0); CHUNK]);
-            let rows: [Option<&[u32]>; N] = each(|n| args[n].row(row));
+            if target.rows() > 1 {
+                let spread = spread.get_or_insert([Splat([0; CHUNK]); N]);
+                for (splat, arg) in spread.iter_mut().zip(&args) {
+                    if let Arg::Splat(words) = arg {
+                        *splat = Splat([words[row]; CHUNK]);
+                    }
+                }
+            }
+            // all chunks of a splat begin where the first one does
+            let rows: [(&[u32], usize); N] = each(|n| match (&args[n], &spread) {
+                (Arg::Splat(_), Some(spread)) => (spread[n].0.as_slice(), 0),
+                (Arg::Splat(words), None) => (*words, 0),
+                (Arg::Words(words, pitch), _) => (&words[row * pitch..], usize::MAX),
+                (Arg::Run(run), _) => (run.row(row), usize::MAX),
+            });
             for_each_chunk(target.row(row), |start, target| {
-                let args: [&[u32; CHUNK]; N] = each(|n| rows[n].map_or(&splats[n], |row| chunk(row, start)));
+                let args: [&[u32; CHUNK]; N] = each(|n| chunk(rows[n].0, start & rows[n].1));
                 for (i, value) in target.iter_mut().enumerate() {
                     *value = f(args.map(|arg| arg[i]));
                 }
@@ -128,6 +135,11 @@ impl<const N: usize, F: Fn([u32; N]) -> u32> WithSimd for Map<'_, '_, '_, N, F> 
         }
     }
 }
+
+/// A word that stands for those of a chunk, on cache lines of its own.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Splat([u32; CHUNK]);
 
 #[inline(always)]
 fn chunk(words: &[u32], start: usize) -> &[u32; CHUNK] {
@@ -167,10 +179,8 @@ fn compare_floats(f: impl Fn(f32, f32) -> bool) -> impl Fn([u32; 2]) -> u32 {
 /// Puts the standard library's value where the argument is too large for ours.
 fn patch_far(target: &mut Target<'_>, arg: Arg<'_>, f: fn(f64) -> f64) {
     for row in 0..target.rows() {
-        let splat = arg.splat(row);
         for (number, value) in target.row(row).iter_mut().enumerate() {
-            let bits = splat.or_else(|| arg.row(row).map(|words| words[number]));
-            let x = f32::from_bits(bits.unwrap_or(0));
+            let x = f32::from_bits(arg.word(row, number));
             if x.abs() > math::TRIGONOMETRIC_LIMIT {
                 *value = (f(f64::from(x)) as f32).to_bits();
             }

@@ -18,7 +18,8 @@ use crate::dtype::DType;
 /// Elements computed together. A register of them is 4 KiB, so that a dozen stay in the first-level cache.
 pub(super) const STRIP: usize = 1024;
 
-/// Elements of several rows that are computed together, where that is possible.
+/// Elements that are computed together where they are several rows, or no index of an element is needed: those of an
+/// epilogue, which has a register or two.
 pub(super) const PLANE: usize = 4 * STRIP;
 
 /// Marks an element that must not be touched.
@@ -128,23 +129,34 @@ impl Program {
         (fixed, along): (Range<usize>, Range<usize>),
         (sums, pitch): (&[u32], usize),
     ) {
-        let len = along.len();
-        let has_planes = self.has_planes && len >= CHUNK;
-        let mut point = fixed.start;
-        while point < fixed.end {
-            let from = &self.space.start(point, along.start);
-            let most = if has_planes { (PLANE / len.next_multiple_of(CHUNK)).min(self.space.beside(from)) } else { 1 };
-            let rows = most.clamp(1, CHUNK).min(fixed.end - point);
-            let accumulator = &sums[(point - fixed.start) * pitch..];
-            let inputs = Inputs { accumulator, pitch, ..Inputs::default() };
-            self.strip(env, registers, Strip { from, len, rows }, &inputs);
-            point += rows;
+        if self.has_planes {
+            registers.reserve_planes(self.slots);
         }
+        for start in along.clone().step_by(self.longest()) {
+            let len = self.longest().min(along.end - start);
+            let has_planes = self.has_planes && len >= CHUNK;
+            let mut point = fixed.start;
+            while point < fixed.end {
+                let from = &self.space.start(point, start);
+                let room = PLANE / len.next_multiple_of(CHUNK);
+                let rows = if has_planes { room.min(self.space.beside(from)).clamp(1, CHUNK) } else { 1 };
+                let rows = rows.min(fixed.end - point);
+                let accumulator = &sums[(point - fixed.start) * pitch + start - along.start..];
+                let inputs = Inputs { accumulator, pitch, ..Inputs::default() };
+                self.strip(env, registers, Strip { from, len, rows }, &inputs);
+                point += rows;
+            }
+        }
+    }
+
+    /// Points of a strip, at most.
+    fn longest(&self) -> usize {
+        if self.has_planes { PLANE } else { STRIP }
     }
 
     fn strip(&self, env: &Env<'_>, registers: &mut Registers, strip: Strip<'_>, inputs: &Inputs<'_>) {
         let Strip { len, rows, .. } = strip;
-        debug_assert!(len <= STRIP && len > 0, "a strip of {len} elements");
+        debug_assert!(len > 0 && len <= self.longest(), "a strip of {len} elements");
         let mut written = None;
         let ready = (std::ptr::from_ref(self).addr(), env.run);
         let constants = if registers.ready == ready { &[] } else { self.constants.as_slice() };
@@ -160,20 +172,21 @@ impl Program {
                 continue;
             }
             let Operand { slot, splat } = step.target;
-            let shape = match step {
-                _ if splat => [1, CHUNK, CHUNK],
-                Step { per_row: true, .. } => [1, inputs.spread.results(len).next_multiple_of(CHUNK), CHUNK],
-                _ if rows > 1 => [rows, len, strip.pitch()],
-                _ => [1, len.max(CHUNK), CHUNK],
+            let count = match step {
+                _ if splat => CHUNK,
+                Step { per_row: true, .. } => inputs.spread.results(len).next_multiple_of(CHUNK),
+                _ => len.max(CHUNK),
             };
             let mut words = std::mem::take(&mut registers.slots[slot]);
             if step.action.is_loop() {
-                compute(step, env.arch, registers, strip.pitch(), &mut Target::Words(&mut words, shape));
+                let pitch = strip.pitch();
+                let (rows, len) = if rows > 1 && !splat { (rows, len) } else { (1, count) };
+                compute(step, env.arch, registers, pitch, &mut Target::Words { words: &mut words, rows, len, pitch });
                 registers.held[slot] = Held::Slot;
             } else if rows > 1 {
                 self.take_rows(step, env, registers, strip, inputs, &mut words);
             } else {
-                let words = &mut words[..shape[1]];
+                let words = &mut words[..count];
                 registers.held[slot] = self.take(step, env, registers, (strip.from, len), inputs, words);
             }
             registers.slots[slot] = words;
@@ -344,10 +357,10 @@ impl Program {
 
 /// Leaves in `target` what a loop computes of registers, rows of which are `pitch` words apart.
 fn compute(step: &Step, arch: Arch, registers: &Registers, pitch: usize, target: &mut Target<'_>) {
-    let arg = |operand: &Operand| match step.target.splat {
+    let arg = |operand: &Operand| {
         // one word for each row, or all the same
-        true => Arg::Words(&registers.slots[operand.slot], 0),
-        false => registers.arg(*operand, pitch),
+        let of_rows = step.target.splat.then(|| Arg::Words(&registers.slots[operand.slot], 0));
+        of_rows.unwrap_or_else(|| registers.arg(*operand, pitch))
     };
     match &step.action {
         Action::Unary(op, kind, a) => elementwise::unary(arch, *op, *kind, target, arg(a)),

@@ -4,9 +4,10 @@
 //! computes. Every order of summation depends on shapes and on the machine's vector length, never on the number of
 //! threads.
 //!
-//! Reading order: `space` (how points are walked), `program` and `execute` (tapes over strips of them), `loops` with
-//! `run_loops`, `contract` with `small`, `gemm`, `windowed`, or `pack` and `micro`, and `routine` with `grouped`, `scan`,
-//! `attention` and `custom` (the three kinds of kernels). Who works on a kernel's pieces is said in `scratch` and `team`.
+//! Reading order: `space` (how points are walked), `program` and `execute` with `planes` (tapes over strips of them),
+//! `loops` with `run_loops`, `contract` with `small`, `gemm`, `windowed`, or `pack` and `micro`, and `routine` with
+//! `grouped`, `scan`, `attention` and `custom` (the three kinds of kernels). Who works on a kernel's pieces is said in
+//! `scratch` and `team`.
 //! All unchecked code is in `memory`, `view`, `offsets`, `small`, `gemm`, `micro`, `lanes`, `lines` and `team`.
 
 mod access;

@@ -19,7 +19,11 @@ fn is_straight(access: &Access, splat: bool) -> bool {
 }
 
 /// True if a program of these steps and stores over `space` can take several of its fixed points at once.
-pub(super) fn has_planes(space: &Space, steps: &[Step], stores: &[(Access, Operand)]) -> bool {
+pub(super) fn has_planes<'a>(
+    space: &Space,
+    mut steps: impl Iterator<Item = &'a Step>,
+    stores: &[(Access, Operand)],
+) -> bool {
     let is_taken = |step: &Step| match &step.action {
         Action::Const(_) | Action::Uniform(_) => true,
         Action::Load(access) => is_straight(access, step.target.splat),
@@ -27,7 +31,7 @@ pub(super) fn has_planes(space: &Space, steps: &[Step], stores: &[(Access, Opera
         action => action.is_loop() && !step.per_row,
     };
     let is_left = |(access, operand): &(Access, Operand)| is_straight(access, false) && !operand.splat;
-    space.is_of_rows() && steps.iter().all(is_taken) && stores.iter().all(is_left)
+    space.is_of_rows() && steps.all(is_taken) && stores.iter().all(is_left)
 }
 
 impl Program {

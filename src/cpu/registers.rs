@@ -37,11 +37,16 @@ impl Registers {
     pub(super) fn reserve(&mut self, count: usize) {
         if self.slots.len() < count {
             self.slots.resize_with(count, Words::default);
-            self.slots.iter_mut().for_each(|slot| slot.reserve(PLANE));
+            self.slots.iter_mut().for_each(|slot| slot.reserve(STRIP));
             self.held.resize(count, Held::Slot);
         }
         self.indices.resize(STRIP, 0);
         self.tested.resize(STRIP, 0);
+    }
+
+    /// Makes sure that the first `count` registers have room for a plane.
+    pub(super) fn reserve_planes(&mut self, count: usize) {
+        self.slots[..count].iter_mut().for_each(|slot| slot.reserve(PLANE));
     }
 
     /// What an operator reads, of which rows are `pitch` words apart in registers.

@@ -180,9 +180,9 @@ impl Space {
         self.chunk * self.inner
     }
 
-    /// True if strips run along a single axis, with others beside them.
+    /// True if strips run along a single axis.
     pub(super) fn is_of_rows(&self) -> bool {
-        self.fixed > 0 && self.sizes.len() == self.fixed + 1
+        self.sizes.len() == self.fixed + 1
     }
 
     /// Fixed points from that of `from` on that are one step of the same axis after the other.
@@ -269,14 +269,20 @@ impl Space {
         let tail = &self.sizes[self.cut + 1..];
         values.clear();
         values.extend(forms.0.iter().map(|form| form.at(&from.coords[..=self.cut])));
-        let points = |coord: usize| self.chunk.min(self.sizes[self.cut] - coord) * self.inner;
-        let mut done = len.min(points(from.coords[self.cut]) - from.first);
-        f(&Row { values, coords: &from.coords[..=self.cut], tail, first: from.first }, 0, done);
-        if done == len {
-            return;
-        }
-        let mut coords = from.coords;
-        while done < len {
+        // most strips end with the row that they begin in
+        let mut later = None;
+        let (mut done, mut first) = (0, from.first);
+        loop {
+            let coords = later.as_ref().unwrap_or(&from.coords);
+            let row = self.chunk.min(self.sizes[self.cut] - coords[self.cut]) * self.inner;
+            let count = (row - first).min(len - done);
+            f(&Row { values, coords: &coords[..=self.cut], tail, first }, done, count);
+            done += count;
+            if done == len {
+                break;
+            }
+            first = 0;
+            let coords = later.get_or_insert(from.coords);
             let mut axis = self.cut;
             let mut step = self.chunk;
             loop {
@@ -293,9 +299,6 @@ impl Space {
                 axis -= 1;
                 step = 1;
             }
-            let count = (len - done).min(points(coords[self.cut]));
-            f(&Row { values, coords: &coords[..=self.cut], tail, first: 0 }, done, count);
-            done += count;
         }
     }
 }

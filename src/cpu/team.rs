@@ -1,9 +1,9 @@
 //! Threads that stay awake between the kernels of a short step.
 //!
 //! Waking a sleeping thread takes longer than many kernels of a small network. So threads of the pool that have helped
-//! once wait for the next kernel without sleep, for as long as steps follow one another. Each begins with a run of pieces
-//! of its own, the same part of every kernel, so that it finds in its caches what it wrote there, and nobody else writes
-//! beside it. Nobody waits for one that comes late: who has done its own pieces takes those of others.
+//! once wait for the next kernel without sleep, for as long as steps follow one another. Each begins with a run of
+//! pieces of its own, the same part of every kernel, so that it finds in its caches what it wrote there, and nobody else
+//! writes beside it. Nobody waits for one that comes late: who has done its own pieces takes those of others.
 #![expect(unsafe_code, reason = "threads that outlive a kernel call its closure, which is borrowed")]
 
 use std::cell::UnsafeCell;
@@ -150,8 +150,9 @@ impl Lead {
             pool::spawn(|| TEAM.follow());
         }
         let runs = self.len().min(pieces).min(MOST_RUNS);
-        for (number, left) in TEAM.left[..runs].iter().enumerate() {
-            left.0.fill(pieces * number / runs..pieces * (number + 1) / runs);
+        let before = |run: usize| (pieces as u64 * run as u64 / runs as u64) as usize;
+        for (run, left) in TEAM.left[..runs].iter().enumerate() {
+            left.0.fill(before(run)..before(run + 1));
         }
         let kernel = Kernel { runs, call: call::<F>, closure: std::ptr::from_ref(f).cast() };
         TEAM.failed.store(false, Ordering::Relaxed);

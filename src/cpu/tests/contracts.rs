@@ -174,6 +174,11 @@ fn epilogues_take_several_rows_at_once() {
         let with_short = code.binary(Binary::Sub, with_bias, short);
         let residual = code.load(2, &place);
         let result = code.binary(Binary::Add, with_short, residual);
+        let wave = code.unary(Unary::Sin, with_bias);
+        let small = code.load_if(8, &place, &[], DType::U8);
+        let small = code.push(InstrOp::Cast(small), DType::F32);
+        let wave = code.binary(Binary::Mul, wave, small);
+        let result = code.binary(Binary::Add, result, wave);
         let zero = code.constant(0.0);
         let result = code.binary(Binary::Max, result, zero);
         let kept = code.push(InstrOp::Cast(with_bias), DType::F16);
@@ -191,6 +196,7 @@ fn epilogues_take_several_rows_at_once() {
                 Data::random(DType::F16, batch * m * n),
                 Data::zeros(DType::F32, batch * m * n),
                 Data::zeros(DType::F16, batch * m * n),
+                Data::random(DType::U8, batch * m * n),
             ];
             // one rounding of halves
             check(vec![Body::Contract(kernel.clone())], &data, 2e-3);

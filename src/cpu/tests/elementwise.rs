@@ -169,7 +169,7 @@ fn pairs_have_the_bits_of_one_after_the_other() {
                 let arch = pulp::Arch::new();
                 fn target(words: &mut [u32]) -> Target<'_> {
                     let len = words.len();
-                    Target::Words(words, [1, len, 0])
+                    Target::Words { words, rows: 1, len, pitch: 0 }
                 }
                 elementwise::binary(arch, first, Kind::Float, &mut target(&mut between), arg(&a), arg(&b));
                 let (x, y) = if swapped { (&c, &between) } else { (&between, &c) };

@@ -108,6 +108,18 @@ fn planes_with_windows_of_their_own_and_pools() {
         let [forward, gradient] = planes.convolution();
         check(vec![forward], &[x.clone(), weights.clone(), zeros(&y)], 3e-5);
         check(vec![gradient], &[x.clone(), zeros(&weights), y.clone()], 1e-4);
+        let Body::Contract(mut with_epilogue) = planes.convolution().into_iter().next().expect("two") else {
+            panic!("a convolution is a contraction")
+        };
+        let [store] = with_epilogue.stores.as_mut_slice() else { panic!("it has one store") };
+        let mut code = Code(with_epilogue.epilogue);
+        let residual = code.load(3, &store.index);
+        let sum = code.binary(Binary::Add, store.value, residual);
+        let zero = code.constant(0.0);
+        store.value = code.binary(Binary::Max, sum, zero);
+        with_epilogue.epilogue = code.0;
+        let residual = Data::random(DType::F32, y.values.len());
+        check(vec![Body::Contract(with_epilogue)], &[x.clone(), weights.clone(), zeros(&y), residual], 3e-5);
         for op in [ReduceOp::Max, ReduceOp::Min, ReduceOp::Sum] {
             check(vec![planes.pool(op)], &[x.clone(), zeros(&y)], 3e-5);
         }

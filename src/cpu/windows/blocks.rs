@@ -1,7 +1,7 @@
 //! Which places and taps make a block, whose grid is evaluated at once.
 
 use super::super::blocking::{ENOUGH_PIECES, even, worthwhile_pieces};
-use super::super::execute::STRIP;
+use super::super::execute::{PLANE, STRIP};
 use super::super::winograd::{self, Winograd};
 use super::axes::Roles;
 
@@ -107,7 +107,10 @@ impl Blocks {
         if places_are_summed {
             whole.channels = even(channels, (MANY_TAPS / taps).max(1), 1);
         }
-        let mut blocks = transformed.flatten().or_else(|| whole.of_lines(pictures, batches, STRIP))?;
+        // what is to be done once for a block takes longer than joining a plane tap by tap
+        let is_plane = others == 1 && channels == 1 && !places_are_summed;
+        let most_places = if is_plane { PLANE } else { STRIP };
+        let mut blocks = transformed.flatten().or_else(|| whole.of_lines(pictures, batches, most_places))?;
         if places_are_summed {
             return (blocks.channels * taps <= STRIP).then_some(blocks);
         }

@@ -15,7 +15,7 @@ mod blocks;
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 
 use crate::dtype::DType;
 use crate::plan::{InstrOp, Tape, ValueId};
@@ -170,8 +170,6 @@ impl Windows {
         (grid, margin): (&mut Words, usize),
         is_like: bool,
     ) {
-        // the parts of a line have their borders elsewhere than the line
-        let has_border = is_like && self.line.1 == 1;
         grid.reserve(self.blocks.lead * self.lead_words() + margin);
         let pictures = &self.pictures;
         let of_lead = pictures.lines * pictures.line;
@@ -186,17 +184,23 @@ impl Windows {
             for (channel, target) in channels.clone().zip(grid.chunks_exact_mut(self.channel_words())) {
                 let target = &mut target[..words];
                 let from = (image + channel, start);
-                if let Some(bordered) = &self.bordered {
-                    bordered.fill(env.views, from, target, has_border);
-                } else {
-                    for (number, target) in target.chunks_mut(STRIP).enumerate() {
-                        let at = (image + channel, start + number * STRIP, target.len());
-                        self.program.run(env, registers, at, &Inputs::default());
-                        target.copy_from_slice(registers.words(self.program.results[0], target.len()));
+                let parts = self.line.1;
+                match &self.bordered {
+                    Some(bordered) if parts == 2 => {
+                        bordered.fill_in_pairs((env.arch, env.views), from, target, is_like);
+                    }
+                    // the parts of a line have their borders elsewhere than the line
+                    Some(bordered) => bordered.fill((env.arch, env.views), from, target, is_like && parts == 1),
+                    None => {
+                        for (number, target) in target.chunks_mut(STRIP).enumerate() {
+                            let at = (image + channel, start + number * STRIP, target.len());
+                            self.program.run(env, registers, at, &Inputs::default());
+                            target.copy_from_slice(registers.words(self.program.results[0], target.len()));
+                        }
                     }
                 }
-                if self.line.1 > 1 {
-                    env.arch.dispatch(Part { lines: target, line: self.line });
+                if parts > 2 || (parts == 2 && self.bordered.is_none()) {
+                    part(target, self.line);
                 }
             }
         }
@@ -214,34 +218,11 @@ impl Windows {
 }
 
 /// Reorders lines of so many points: first number 0, `parts`, 2 `parts`, ..., then 1, `parts` + 1, ...
-struct Part<'a> {
-    lines: &'a mut [u32],
-    line: (usize, usize),
-}
-
-impl WithSimd for Part<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        part(self.lines, self.line);
-    }
-}
-
-#[inline(always)]
 fn part(lines: &mut [u32], (len, parts): (usize, usize)) {
     let mut copy = [0; MAX_PARTED];
     let copy = &mut copy[..len];
     for line in lines.chunks_exact_mut(len) {
         copy.copy_from_slice(line);
-        if parts == 2 {
-            // a step known beforehand becomes shuffles of vectors
-            let (pairs, last) = copy.as_chunks::<2>();
-            let (even, odd) = line.split_at_mut(len.div_ceil(2));
-            even.iter_mut().zip(pairs).for_each(|(word, pair)| *word = pair[0]);
-            odd.iter_mut().zip(pairs).for_each(|(word, pair)| *word = pair[1]);
-            even[pairs.len()..].copy_from_slice(last);
-            continue;
-        }
         let mut to = line.iter_mut();
         for first in 0..parts {
             copy.iter().skip(first).step_by(parts).zip(&mut to).for_each(|(&word, to)| *to = word);
