@@ -58,7 +58,8 @@ impl Threads<'_> {
         match self {
             Self::One => (0..kernels).for_each(|kernel| f(kernel, self)),
             Self::Pool => (0..kernels).into_par_iter().with_max_len(1).for_each(|kernel| f(kernel, Threads::Pool)),
-            Self::Team(lead) => lead.for_each(kernels, &|kernel| f(kernel, Threads::One)),
+            // they take differently long
+            Self::Team(lead) => lead.for_each_in_order(kernels, &|kernel| f(kernel, Threads::One)),
         }
     }
 

@@ -135,12 +135,21 @@ impl Lead {
         self.others + 1
     }
 
-    /// Calls `f` for each of so many pieces, on whichever threads of the team have come. A piece's own pieces stay on
-    /// its thread.
+    /// Calls `f` for each of so many pieces, on whichever threads of the team have come: each begins with a run of its
+    /// own. A piece's own pieces stay on its thread.
     ///
     /// # Panics
     /// If a piece does.
     pub(super) fn for_each<F: Fn(usize) + Sync>(&self, pieces: usize, f: &F) {
+        self.for_each_of(self.len().min(pieces).min(MOST_RUNS), pieces, f);
+    }
+
+    /// The same in order: whoever is free takes the next one.
+    pub(super) fn for_each_in_order<F: Fn(usize) + Sync>(&self, pieces: usize, f: &F) {
+        self.for_each_of(1, pieces, f);
+    }
+
+    fn for_each_of<F: Fn(usize) + Sync>(&self, runs: usize, pieces: usize, f: &F) {
         if pieces > u32::MAX as usize || TEAM.busy.swap(true, Ordering::Acquire) {
             return (0..pieces).for_each(f);
         }
@@ -149,7 +158,6 @@ impl Lead {
             TEAM.members.fetch_add(1, Ordering::Relaxed);
             pool::spawn(|| TEAM.follow());
         }
-        let runs = self.len().min(pieces).min(MOST_RUNS);
         let before = |run: usize| (pieces as u64 * run as u64 / runs as u64) as usize;
         for (run, left) in TEAM.left[..runs].iter().enumerate() {
             left.0.fill(before(run)..before(run + 1));
