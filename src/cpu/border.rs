@@ -85,10 +85,8 @@ impl Bordered {
         grid: &mut [u32],
         has_border: bool,
     ) {
-        let view = &views[self.buffer];
         let Side { extent, ref inside, .. } = self.along;
-        let base = self.offset + distance(point, &self.fixed) + inside.start as i64;
-        let first = start / extent;
+        let (view, base, first) = (&views[self.buffer], self.base(point), start / extent);
         if !has_border {
             for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
                 let inside = if self.line(first + number).is_some() { inside.clone() } else { 0..0 };
@@ -103,7 +101,7 @@ impl Bordered {
                 let source =
                     view.rows(base + side.stride * lines.start as i64, inside.len(), (lines.len(), side.stride));
                 let target = &mut grid[(lines.start - first) * extent + inside.start..];
-                arch.dispatch(CopyLines { source, lines: lines.len(), target, pitch: extent });
+                arch.dispatch(CopyLines { source, target, pitch: extent });
             }
             return;
         }
@@ -122,10 +120,8 @@ impl Bordered {
         grid: &mut [u32],
         has_border: bool,
     ) {
-        let view = &views[self.buffer];
         let Side { extent, ref inside, .. } = self.along;
-        let base = self.offset + distance(point, &self.fixed) + inside.start as i64;
-        let first = start / extent;
+        let (view, base, first) = (&views[self.buffer], self.base(point), start / extent);
         for (number, line) in grid.chunks_exact_mut(extent).enumerate() {
             let at = self.line(first + number);
             let (even, odd) = line.split_at_mut(extent.div_ceil(2));
@@ -143,6 +139,11 @@ impl Bordered {
                 arch.dispatch(Deal { words: words.words(), targets });
             }
         }
+    }
+
+    /// The first element of the lines at fixed point number `point`.
+    fn base(&self, point: usize) -> i64 {
+        self.offset + distance(point, &self.fixed) + self.along.inside.start as i64
     }
 
     /// How far the first element of line `number` lies from that of the first one; `None` if the line is all border.
@@ -170,7 +171,6 @@ impl Bordered {
 /// Copies lines to others `pitch` words apart. They may be so short that a call for each would take longer.
 struct CopyLines<'a> {
     source: Run,
-    lines: usize,
     target: &'a mut [u32],
     pitch: usize,
 }
@@ -179,8 +179,8 @@ impl WithSimd for CopyLines<'_> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { source, lines, target, pitch } = self;
-        for (number, target) in target.chunks_mut(pitch).take(lines).enumerate() {
+        let Self { source, target, pitch } = self;
+        for (number, target) in target.chunks_mut(pitch).take(source.rows()).enumerate() {
             let source = source.row(number);
             let (vectors, rest) = S::as_simd_u32s(source);
             let (targets, target) = S::as_mut_simd_u32s(&mut target[..source.len()]);

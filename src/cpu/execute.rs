@@ -184,7 +184,7 @@ impl Program {
                 compute(step, env.arch, registers, pitch, &mut Target::Words { words: &mut words, rows, len, pitch });
                 registers.held[slot] = Held::Slot;
             } else if rows > 1 {
-                self.take_rows(step, env, registers, strip, inputs, &mut words);
+                registers.held[slot] = self.take_rows(step, env, registers, strip, inputs, &mut words);
             } else {
                 let words = &mut words[..count];
                 registers.held[slot] = self.take(step, env, registers, (strip.from, len), inputs, words);
@@ -284,7 +284,7 @@ impl Program {
 
     /// Leaves what no loop computes in `words`, or says where it lies.
     #[inline]
-    fn take(
+    pub(super) fn take(
         &self,
         step: &Step,
         env: &Env<'_>,

@@ -40,7 +40,7 @@ impl Program {
         self.space.pitch(&access.forms.0[access.position.form()])
     }
 
-    /// Takes what no loop computes: in a register, a word for each row of what is the same along rows.
+    /// Leaves what no loop computes in `words`, a word for each row of what is the same along rows, or says where it lies.
     pub(super) fn take_rows(
         &self,
         step: &Step,
@@ -49,16 +49,11 @@ impl Program {
         strip: Strip<'_>,
         inputs: &Inputs<'_>,
         words: &mut [u32],
-    ) {
+    ) -> Held {
         let Strip { len, rows, .. } = strip;
-        let Operand { slot, splat } = step.target;
-        registers.held[slot] = Held::Slot;
         match &step.action {
-            Action::Const(bits) => words[..CHUNK].fill(*bits),
-            Action::Uniform(number) => words[..CHUNK].fill(env.uniforms[*number]),
             Action::Accumulator if step.may_stay => {
-                let run = Run::of(inputs.accumulator, len, (rows, inputs.pitch));
-                registers.held[slot] = Held::Buffer(run);
+                return Held::Buffer(Run::of(inputs.accumulator, len, (rows, inputs.pitch)));
             }
             Action::Accumulator => {
                 let sums = inputs.accumulator.chunks(inputs.pitch);
@@ -69,21 +64,23 @@ impl Program {
             Action::Load(access) => {
                 let (view, start, pitch) =
                     (&env.views[access.buffer], self.row_start(access, registers, strip), self.pitch(access));
-                if splat {
+                if step.target.splat {
                     typed!(view, access.dtype, read_strided(start, pitch, &mut words[..rows]));
                     // what is the same for all rows is read for others, too
                     let last = words[rows - 1];
                     words[rows..CHUNK].fill(last);
                 } else if step.may_stay && access.dtype.size_bytes() == size_of::<u32>() {
-                    registers.held[slot] = Held::Buffer(view.rows(start, len, (rows, pitch)));
+                    return Held::Buffer(view.rows(start, len, (rows, pitch)));
                 } else {
                     for (row, words) in words.chunks_mut(strip.pitch()).take(rows).enumerate() {
                         typed!(view, access.dtype, read_run(start + row as i64 * pitch, &mut words[..len]));
                     }
                 }
             }
-            _ => unreachable!("{step:?} is for one row"),
+            // what is the same everywhere
+            _ => return self.take(step, env, registers, (strip.from, 1), inputs, &mut words[..CHUNK]),
         }
+        Held::Slot
     }
 
     /// Writes a register's rows where they belong.

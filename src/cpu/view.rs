@@ -163,9 +163,19 @@ impl Run {
 
     #[inline(always)]
     pub(super) fn row(&self, number: usize) -> &[u32] {
-        assert!(number < self.rows, "row {number} of {}", self.rows);
         // SAFETY: the range was checked; by the module's promise nobody writes what this point reads.
-        unsafe { std::slice::from_raw_parts(self.start.offset(number as isize * self.pitch), self.len) }
+        unsafe { std::slice::from_raw_parts(self.start_of(number), self.len) }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[inline(always)]
+    fn start_of(&self, row: usize) -> *const u32 {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        // SAFETY: all rows lie inside one allocation.
+        unsafe { self.start.offset(row as isize * self.pitch) }
     }
 }
 
@@ -174,7 +184,7 @@ pub(super) struct RunMut(Run);
 
 impl RunMut {
     pub(super) fn rows(&self) -> usize {
-        self.0.rows
+        self.0.rows()
     }
 
     /// The first row.
@@ -185,10 +195,8 @@ impl RunMut {
 
     #[inline(always)]
     pub(super) fn row_mut(&mut self, number: usize) -> &mut [u32] {
-        let Run { start, len, rows, pitch } = self.0;
-        assert!(number < rows, "row {number} of {rows}");
         // SAFETY: the range was checked; by the module's promise nobody else reads or writes it.
-        unsafe { std::slice::from_raw_parts_mut(start.cast_mut().offset(number as isize * pitch), len) }
+        unsafe { std::slice::from_raw_parts_mut(self.0.start_of(number).cast_mut(), self.0.len) }
     }
 
     /// What was written, to be read.
