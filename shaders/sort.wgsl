@@ -73,8 +73,9 @@ fn merge(thread: u32, length: u32) {
         }
     }
     var j = diagonal - i;
-    var merged_keys: vec4u;
-    var merged_places: vec4u;
+    // arrays: DirectX's older compiler refuses components of a vector by a number that varies
+    var merged_keys: array<u32, 4>;
+    var merged_places: array<u32, 4>;
     for (var n = 0u; n < 4u; n++) {
         var from_left = j >= length;
         if (i < length && j < length) {

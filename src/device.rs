@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use rustc_hash::FxHashMap;
 
 use crate::cpu;
+use crate::custom;
 use crate::error::{Error, LiveMemory, Result};
 use crate::gpu::{self, Gpu};
 use crate::matmul_precision::MatmulPrecision;
@@ -171,7 +172,12 @@ impl Device {
 
     /// Keeps other threads from giving it work. Whoever looks up where a value lies and then has the device read it
     /// holds this in between, or another thread might move the value and reuse its place.
+    ///
+    /// # Panics
+    /// In the host code of a custom kernel.
+    #[track_caller]
     pub(crate) fn exclusive(&self) -> parking_lot::ReentrantMutexGuard<'_, ()> {
+        custom::assert_outside();
         self.0.order.lock()
     }
 
@@ -188,6 +194,14 @@ impl Device {
     /// True for the native CPU backend (not for a GPU driver that computes on the CPU).
     pub fn is_cpu(&self) -> bool {
         matches!(self.0.backend, Backend::Cpu(_))
+    }
+
+    /// Into how many launches work is cut that can be, so that no watchdog of the system ends one.
+    pub(crate) fn launches(&self, flops: u64, bytes: u64) -> usize {
+        match self.backend() {
+            Backend::Cpu(_) => 1,
+            Backend::Gpu { gpu, .. } => gpu.launches(flops, bytes),
+        }
     }
 
     /// Bytes that brasa holds on it.

@@ -66,6 +66,21 @@ pub enum Error {
         /// What takes most of it, largest first.
         largest: Vec<LiveMemory>,
     },
+    /// More memory in one piece than the device's buffers hold, whatever is free.
+    #[error(
+        "{what} needs {} in one piece, and the buffers of {device} hold {} at most: work on parts of it, as with a smaller batch, or on a device with larger ones (the CPU has no such limit)",
+        units::bytes(*.needed_bytes), units::bytes(*.limit_bytes)
+    )]
+    BufferTooLarge {
+        /// The device's name.
+        device: String,
+        /// What the memory was for.
+        what: String,
+        /// Bytes asked for.
+        needed_bytes: u64,
+        /// Bytes of the device's largest buffer.
+        limit_bytes: u64,
+    },
     /// The driver reported an error.
     #[error("device {device} reported: {message}")]
     Device {

@@ -54,7 +54,7 @@ mod tests {
     use rayon::prelude::*;
 
     use crate::runtime::Step;
-    use crate::{Device, Tensor};
+    use crate::{Device, Tensor, linalg};
 
     /// All threads of rayon's pool ask for the device while kernels run on it that are cut for several threads.
     #[test]
@@ -70,6 +70,26 @@ mod tests {
             all
         });
         assert_eq!(ended, vec![1200.0; jobs + 4]);
+    }
+
+    /// The same with kernels whose host code is parallel itself, as one thread does and as the team does.
+    #[test]
+    fn nor_do_they_keep_host_code_from_ending() {
+        let device = Device::cpu().reopen().expect("a CPU");
+        for size in [2, 512] {
+            let matrices = Tensor::eye(8, &device).expand([size, 8, 8]) * 2.0;
+            matrices.realize().expect("memory");
+            let factor = |_| linalg::cholesky(&(&matrices * 2.0)).sum().item::<f32>().expect("a sum");
+            let jobs = 100;
+            let ended = std::thread::scope(|scope| {
+                let by_jobs = scope.spawn(|| (0..jobs).into_par_iter().map(factor).collect::<Vec<f32>>());
+                let mut all: Vec<f32> = (0..jobs).map(factor).collect();
+                all.extend(by_jobs.join().expect("no job panics"));
+                all
+            });
+            assert_eq!(ended.len(), 2 * jobs);
+            assert!(ended.iter().all(|sum| sum.to_bits() == ended[0].to_bits()), "{size}: {ended:?}");
+        }
     }
 
     /// A job that waits for its kernels does not begin another one, which would wait for what the first one holds.

@@ -8,7 +8,8 @@
 //! `loops` with `run_loops`, `contract` with `small`, `gemm`, `windowed`, or `pack` and `micro`, and `routine` with
 //! `grouped`, `scan`, `attention` and `custom` (the three kinds of kernels). Who works on a kernel's pieces is said in
 //! `scratch` and `team`.
-//! All unchecked code is in `memory`, `view`, `offsets`, `small`, `gemm`, `micro`, `lanes`, `lines` and `team`.
+//! All unchecked code is in `memory`, `view`, `offsets`, `small`, `dots`, `gemm`, `micro`, `lanes`, `lines` and
+//! `team`.
 
 mod access;
 mod attention;
@@ -126,6 +127,8 @@ struct Ready {
     packings: Vec<Source>,
     /// The external storages that they write.
     written: Vec<usize>,
+    /// Some of them are host code.
+    has_host_code: bool,
     /// Rough time of all of them on one core.
     nanoseconds: f64,
 }
@@ -190,7 +193,8 @@ impl Compiled {
         let nanoseconds = kernels.iter().map(Kernel::nanoseconds).sum();
         let products = kernels.iter_mut().map(|kernel| kernel.products_mut().into_iter().map(|it| &mut it.prepacked));
         let packings = prepack::count(products);
-        Self(Arc::new(Ready { plan, kernels, packings, written: buffers.written(), nanoseconds }))
+        let has_host_code = kernels.iter().any(|kernel| matches!(kernel, Kernel::Routine(it) if it.is_host_code()));
+        Self(Arc::new(Ready { plan, kernels, packings, written: buffers.written(), has_host_code, nanoseconds }))
     }
 
     /// Gives the plan its memory: `externals` by number, slots and scratch of its own from `blocks`. `None` if there is
@@ -386,12 +390,14 @@ impl Bound {
         let nanoseconds = self.ready.nanoseconds;
         let helpers = rayon::current_num_threads().min((nanoseconds / WORTH_WAKING) as usize + 1) - 1;
         let lead = if helpers > 0 && nanoseconds < SHORT_STEP { team::lead(helpers) } else { None };
-        let done = catch_unwind(AssertUnwindSafe(|| match &lead {
+        let is_on_pool = lead.is_none() && helpers > 0 || self.ready.has_host_code;
+        let work = || match &lead {
             _ if helpers == 0 => work(self, Threads::One),
             Some(lead) => work(self, Threads::Team(lead)),
-            // On a thread of the pool, so that kernels do not enter and leave it one by one.
-            None => pool::run(|| work(self, Threads::Pool)),
-        }));
+            None => work(self, Threads::Pool),
+        };
+        // On a thread of the pool, so that kernels do not enter and leave it one by one, nor host code each for itself.
+        let done = catch_unwind(AssertUnwindSafe(|| if is_on_pool { pool::run(work) } else { work() }));
         // whatever was written before a panic was written
         self.ready.written.iter().for_each(|&external| self.memory[external].changed());
         done.unwrap_or_else(|panic| resume_unwind(panic));

@@ -41,6 +41,11 @@ impl CompiledRoutine {
         Self { routine: routine.clone(), nanoseconds }
     }
 
+    /// Whether an application's code is called, which may do what it likes in parallel.
+    pub(super) fn is_host_code(&self) -> bool {
+        matches!(self.routine.kind, RoutineKind::Custom(_))
+    }
+
     pub(super) fn run(&self, env: &Env<'_>) {
         let Routine { kind, inputs, output } = &self.routine;
         match *kind {

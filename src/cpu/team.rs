@@ -6,9 +6,10 @@
 //! writes beside it. Nobody waits for one that comes late: who has done its own pieces takes those of others.
 #![expect(unsafe_code, reason = "threads that outlive a kernel call its closure, which is borrowed")]
 
+use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -46,8 +47,9 @@ struct Team {
     places: AtomicU64,
     /// Members that may call the kernel's closure.
     inside: Apart<AtomicUsize>,
-    /// A member's piece panicked.
+    /// A member's piece panicked, the first one with this.
     failed: AtomicBool,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 // SAFETY: `kernel` is all that is not `Sync`. A member reads it between joining `inside` and leaving it, if `number` is
@@ -153,10 +155,11 @@ impl Lead {
         if pieces > u32::MAX as usize || TEAM.busy.swap(true, Ordering::Acquire) {
             return (0..pieces).for_each(f);
         }
+        let _busy = Busy;
         let number = TEAM.number.0.load(Ordering::Relaxed);
         for _ in TEAM.members.load(Ordering::Relaxed)..self.others {
-            TEAM.members.fetch_add(1, Ordering::Relaxed);
             pool::spawn(|| TEAM.follow());
+            TEAM.members.fetch_add(1, Ordering::Relaxed);
         }
         let before = |run: usize| (pieces as u64 * run as u64 / runs as u64) as usize;
         for (run, left) in TEAM.left[..runs].iter().enumerate() {
@@ -172,7 +175,19 @@ impl Lead {
             // SAFETY: `f` lives.
             unsafe { TEAM.take(kernel, 0) };
         }
-        assert!(!TEAM.failed.load(Ordering::Relaxed), "a piece of a kernel panicked on another thread");
+        if TEAM.failed.load(Ordering::Relaxed) {
+            let panic = TEAM.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+            resume_unwind(panic.expect("who failed left why"));
+        }
+    }
+}
+
+/// The team works on something, or is about to.
+struct Busy;
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        TEAM.busy.store(false, Ordering::Release);
     }
 }
 
@@ -187,7 +202,6 @@ impl Drop for Open {
             looks += 1;
             if looks.is_multiple_of(1 << 12) { thread::yield_now() } else { std::hint::spin_loop() }
         }
-        TEAM.busy.store(false, Ordering::Release);
     }
 }
 
@@ -212,6 +226,7 @@ impl Team {
             places: AtomicU64::new(1),
             inside: Apart(AtomicUsize::new(0)),
             failed: AtomicBool::new(false),
+            panic: Mutex::new(None),
         }
     }
 
@@ -245,8 +260,10 @@ impl Team {
                 if self.number.0.load(Ordering::SeqCst) == number {
                     // SAFETY: see `Sync`; the leader waits for whoever is inside before its closure dies.
                     let result = catch_unwind(AssertUnwindSafe(|| unsafe { self.take(*self.kernel.get(), place.0) }));
-                    if result.is_err() {
-                        self.failed.store(true, Ordering::Relaxed);
+                    if let Err(panic) = result
+                        && !self.failed.swap(true, Ordering::Relaxed)
+                    {
+                        *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
                     }
                 }
                 drop(inside);
@@ -265,7 +282,6 @@ impl Team {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::resume_unwind;
     use std::sync::atomic::AtomicU32;
 
     use super::*;
@@ -355,7 +371,8 @@ mod tests {
                     }
                 });
             }));
-            assert!(result.is_err(), "piece {failing}");
+            let panic = result.expect_err("a piece panicked");
+            assert_eq!(panic.downcast_ref(), Some(&"piece"), "piece {failing}");
         }
         let done = AtomicU32::new(0);
         lead.for_each(16, &|_| {

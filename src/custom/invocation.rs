@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::dtype::DType;
 use crate::shape::Shape;
 
+use super::host;
 use super::op::Definition;
 use super::{Call, Interface, Signature};
 
@@ -32,6 +33,11 @@ impl Invocation {
     /// The kernel's name.
     pub fn name(&self) -> &str {
         self.kernel.name()
+    }
+
+    /// Sums and products, about.
+    pub(crate) fn flops(&self) -> u64 {
+        self.kernel.flops(&self.call)
     }
 
     /// Whether its outputs are zero when it starts.
@@ -73,7 +79,7 @@ impl Invocation {
     pub(crate) fn evaluate(&self, inputs: &[&[f64]], value: &mut [f64]) {
         let mut outputs = self.outputs(value);
         outputs.iter_mut().for_each(|output| output.fill(0.0));
-        self.kernel.host(&self.call, inputs, &mut outputs);
+        host::run(|| self.kernel.host(&self.call, inputs, &mut outputs));
     }
 
     /// The same in f32, if the kernel has such a form; else false.
@@ -82,7 +88,7 @@ impl Invocation {
         if self.zeroed() {
             outputs.iter_mut().for_each(|output| output.fill(0.0));
         }
-        self.kernel.host_f32(&self.call, inputs, &mut outputs)
+        host::run(|| self.kernel.host_f32(&self.call, inputs, &mut outputs))
     }
 
     /// True if nothing but f32 goes in and comes out.

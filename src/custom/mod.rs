@@ -90,6 +90,7 @@
 //! The CPU runs [`Kernel::host`], in f64, or [`Kernel::host_f32`] where there is one, on one thread unless it starts
 //! others itself.
 
+mod host;
 mod interface;
 mod invocation;
 mod op;
@@ -101,6 +102,7 @@ use crate::dtype::{DType, Scalar};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 
+pub(crate) use host::assert_outside;
 pub(crate) use interface::Interface;
 pub(crate) use invocation::ALIGNMENT;
 pub use invocation::Invocation;
@@ -181,9 +183,23 @@ pub trait Kernel<const INPUTS: usize, const OUTPUTS: usize = 1>: Eq + Hash + Sen
         false
     }
 
+    /// Sums and products of a call, about. A system ends what keeps its GPU busy for seconds: by this a call of a
+    /// [batched](Self::is_batched) kernel is made as several, and what is handed over at once is kept short. Unless
+    /// implemented, one for each element of inputs and outputs.
+    fn flops(&self, call: &Call) -> u64 {
+        call.inputs.iter().chain(&call.outputs).map(|signature| signature.shape.numel() as u64).sum()
+    }
+
+    /// True if what stands at each index of the first axis, which all inputs and outputs have alike, is computed of
+    /// nothing else, so that a long call may be made as several shorter ones.
+    fn is_batched(&self) -> bool {
+        false
+    }
+
     /// The same computation on the host: what the CPU runs, and what the kernel is checked against. Elements are
-    /// row-major, a bool is 0 or 1; outputs are zero before and are rounded to their types after. The device is at work
-    /// meanwhile: computing with its tensors here would wait for ever.
+    /// row-major, a bool is 0 or 1; outputs are zero before and are rounded to their types after. It runs on a thread of
+    /// brasa's own, and so does what it does in parallel by rayon. The device waits for it: computing with tensors here
+    /// panics.
     fn host(&self, call: &Call, inputs: [&[f64]; INPUTS], outputs: [&mut [f64]; OUTPUTS]);
 
     /// The same in f32, for a kernel of which speed on the CPU is asked: called instead of [`host`](Self::host) where all

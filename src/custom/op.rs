@@ -24,6 +24,8 @@ pub(super) trait Definition: Send + Sync {
     fn outputs(&self, inputs: &[Signature]) -> Vec<Signature>;
     fn groups(&self, call: &Call) -> [u32; 3];
     fn params(&self, call: &Call) -> Vec<Scalar>;
+    fn flops(&self, call: &Call) -> u64;
+    fn is_batched(&self) -> bool;
     fn host(&self, call: &Call, inputs: &[&[f64]], outputs: &mut Vec<&mut [f64]>);
     fn host_f32(&self, call: &Call, inputs: &[&[f32]], outputs: &mut Vec<&mut [f32]>) -> bool;
     fn gradient(&self, inputs: &[Tensor], outputs: Vec<Tensor>, gradients: Vec<Tensor>) -> Vec<Option<Tensor>>;
@@ -55,6 +57,12 @@ impl<K: Kernel<I, O>, const I: usize, const O: usize> Definition for Erased<K, I
     }
     fn params(&self, call: &Call) -> Vec<Scalar> {
         self.0.params(call)
+    }
+    fn flops(&self, call: &Call) -> u64 {
+        self.0.flops(call)
+    }
+    fn is_batched(&self) -> bool {
+        self.0.is_batched()
     }
     fn host(&self, call: &Call, inputs: &[&[f64]], outputs: &mut Vec<&mut [f64]>) {
         self.0.host(call, array(inputs.iter().copied()), array(outputs.drain(..)));
@@ -118,6 +126,48 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     /// parameters are not the uniform's members; or if there are outputs and no workgroups to write them.
     #[track_caller]
     pub fn call(&self, inputs: [&Tensor; INPUTS]) -> [Tensor; OUTPUTS] {
+        match self.launches(inputs) {
+            1 => self.call_whole(inputs),
+            launches => self.call_in_parts(inputs, launches),
+        }
+    }
+
+    /// Into how many calls this one is cut, so that none of them is long.
+    #[track_caller]
+    fn launches(&self, inputs: [&Tensor; INPUTS]) -> usize {
+        let device = inputs[0].device();
+        if !self.kernel.is_batched() || device.is_cpu() || inputs[0].numel() == 0 {
+            return 1;
+        }
+        let call = self.invocation(signatures(inputs)).call;
+        let all = call.inputs.iter().chain(&call.outputs);
+        let bytes = all.map(|signature| signature.shape.bytes(signature.dtype)).sum();
+        device.launches(self.kernel.flops(&call), bytes).min(inputs[0].size(0))
+    }
+
+    #[track_caller]
+    fn call_in_parts(&self, inputs: [&Tensor; INPUTS], launches: usize) -> [Tensor; OUTPUTS] {
+        let count = inputs[0].size(0);
+        let mut parts: [Vec<Tensor>; OUTPUTS] = std::array::from_fn(|_| Vec::with_capacity(launches));
+        // closures would not know who called
+        for launch in 0..launches {
+            let range = count * launch / launches..count * (launch + 1) / launches;
+            let mut pieces = inputs.map(Tensor::clone);
+            for piece in &mut pieces {
+                *piece = piece.slice(0, range.clone());
+            }
+            let outputs = self.call_whole(pieces.each_ref());
+            parts.iter_mut().zip(outputs).for_each(|(parts, output)| parts.push(output));
+        }
+        let mut outputs = Vec::with_capacity(OUTPUTS);
+        for parts in &parts {
+            outputs.push(Tensor::cat(&parts.iter().collect::<Vec<_>>(), 0));
+        }
+        array(outputs)
+    }
+
+    #[track_caller]
+    fn call_whole(&self, inputs: [&Tensor; INPUTS]) -> [Tensor; OUTPUTS] {
         let kernel = Arc::clone(&self.kernel);
         let (mut value, parts) = self.apply(inputs);
         if value.dtype().is_float() {
@@ -153,8 +203,7 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     /// The node, and where results lie in it.
     #[track_caller]
     fn apply(&self, inputs: [&Tensor; INPUTS]) -> (Tensor, Parts) {
-        let signature = |input: &&Tensor| Signature { dtype: input.dtype(), shape: input.shape().clone() };
-        let invocation = self.invocation(inputs.iter().map(signature).collect());
+        let invocation = self.invocation(signatures(inputs));
         let (shape, dtype, parts) = (invocation.shape(), invocation.dtype(), Parts::of(&invocation));
         (Tensor::apply(Op::Kernel(Arc::new(invocation)), &inputs, shape, dtype), parts)
     }
@@ -206,6 +255,10 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     }
 }
 
+fn signatures<const N: usize>(inputs: [&Tensor; N]) -> Vec<Signature> {
+    inputs.map(|input| Signature { dtype: input.dtype(), shape: input.shape().clone() }).into()
+}
+
 /// How outputs lie in the node's value.
 #[derive(Clone)]
 struct Parts(Vec<(Range<usize>, Shape)>);
@@ -227,5 +280,71 @@ impl Parts {
             parts.push(value.slice(0, range.clone()).reshape(shape.clone()));
         }
         parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+    use crate::autodiff::grad;
+    use crate::dtype::DType;
+
+    /// Sums of rows, and rows twice as large.
+    #[derive(PartialEq, Eq, Hash)]
+    struct Rows;
+
+    impl Kernel<1, 2> for Rows {
+        fn name(&self) -> &str {
+            "rows"
+        }
+        fn wgsl(&self) -> &str {
+            "@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> sums: array<f32>;
+@group(0) @binding(2) var<storage, read_write> twice: array<f32>;
+@compute @workgroup_size(1) fn main(@builtin(workgroup_id) id: vec3u) {
+    sums[id.x] = 0.0;
+    for (var n = 0u; n < 3u; n++) {
+        sums[id.x] += x[id.x * 3u + n];
+        twice[id.x * 3u + n] = 2.0 * x[id.x * 3u + n];
+    }
+}"
+        }
+        fn outputs(&self, [x]: &[Signature; 1]) -> [Signature; 2] {
+            [Signature::new(DType::F32, [x.shape[0]]), x.clone()]
+        }
+        fn groups(&self, call: &Call) -> [u32; 3] {
+            [call.inputs[0].shape[0] as u32, 1, 1]
+        }
+        fn is_batched(&self) -> bool {
+            true
+        }
+        fn host(&self, _: &Call, [x]: [&[f64]; 1], [sums, twice]: [&mut [f64]; 2]) {
+            sums.iter_mut().zip(x.chunks(3)).for_each(|(sum, row)| *sum = row.iter().sum());
+            twice.iter_mut().zip(x).for_each(|(twice, x)| *twice = 2.0 * x);
+        }
+        fn gradient(&self, _: &[Tensor; 1], _: &[Tensor; 2], [sums, twice]: &[Tensor; 2]) -> [Option<Tensor>; 1] {
+            [Some(sums.unsqueeze(1) + twice * 2.0)]
+        }
+    }
+
+    #[test]
+    fn parts_of_a_call_are_the_call() {
+        let op = CustomOp::new(Rows).expect("valid WGSL");
+        for info in Device::list() {
+            let device = Device::named(&info.selector).expect("it is listed");
+            let x = Tensor::arange_step(0.0, 21.0, 1.0, &device).reshape([7, 3]);
+            let by_parts = |launches| {
+                let [sums, twice] = op.call_in_parts([&x], launches);
+                let gradient = grad(&(sums.square().sum() + twice.sum()), &[&x]).remove(0);
+                [sums, twice, gradient].map(|tensor| tensor.to_vec::<f32>().expect("values"))
+            };
+            let whole = by_parts(1);
+            assert_eq!(whole[0], [3.0, 12.0, 21.0, 30.0, 39.0, 48.0, 57.0]);
+            assert_eq!(whole[2][..3], [8.0; 3]);
+            for launches in [2, 3, 7] {
+                assert_eq!(by_parts(launches), whole, "{launches} on {}", device.name());
+            }
+        }
     }
 }

@@ -30,7 +30,8 @@ impl Device {
     ///
     /// The device's callbacks for uncaptured errors and for its loss become brasa's: both parties' errors are returned
     /// by brasa's next call on it. An application that sets its own afterwards keeps brasa from learning of them, so it
-    /// then has to stop using brasa on this device when it fails.
+    /// then has to stop using brasa on this device when it fails. Its callbacks of finished work and of mapped buffers
+    /// run in whatever brasa submits and waits for: they must not call brasa, and if one panics the device is lost.
     ///
     /// # Errors
     /// If the device's limits for buffers or compute shaders are below WebGPU's defaults, naming them, or it is lost.
@@ -44,6 +45,14 @@ impl Device {
         match self.backend() {
             Backend::Cpu(_) => None,
             Backend::Gpu { gpu, .. } => Some(gpu.raw()),
+        }
+    }
+
+    /// Submits what is recorded: what the application submits from now on comes after it.
+    pub(crate) fn submit(&self) -> Result<()> {
+        match self.backend() {
+            Backend::Cpu(_) => Ok(()),
+            Backend::Gpu { gpu, .. } => gpu.flush(),
         }
     }
 

@@ -39,6 +39,8 @@ impl Device {
             (Backend::Cpu(state), Contents::Any) => (state.blocks.scratch(capacity).map(StorageMemory::Cpu), None),
             (Backend::Gpu { gpu, pool }, contents) => {
                 let used = if contents == Contents::Any { pool.take(capacity) } else { None };
+                // what is taken from the pool may be somewhat larger
+                used.iter().for_each(|buffer| claim.set_bytes(buffer.size()));
                 let buffer =
                     used.map_or_else(|| new_buffer(gpu, pool, capacity, &purpose.to_string()), |b| Ok(Some(b)))?;
                 (buffer.map(StorageMemory::Gpu), (contents == Contents::Any).then(|| Arc::clone(pool)))
@@ -122,8 +124,12 @@ impl Device {
         if refused || self.memory().held_bytes().saturating_add(bytes) > limit {
             self.release_cached();
         }
-        let is_too_large = bytes > self.info().max_buffer_bytes;
-        let claim = if refused || is_too_large { None } else { self.0.ledger.claim(bytes, purpose, limit) };
+        let limit_bytes = self.info().max_buffer_bytes;
+        if bytes > limit_bytes {
+            let (device, what) = (self.name().into(), purpose.to_string());
+            return Err(Error::BufferTooLarge { device, what, needed_bytes: bytes, limit_bytes });
+        }
+        let claim = if refused { None } else { self.0.ledger.claim(bytes, purpose, limit) };
         claim.ok_or_else(|| self.out_of_memory(bytes, purpose))
     }
 

@@ -22,7 +22,7 @@ struct Inner {
     /// Others hold the buffer itself, so it must not be used again.
     handed_out: AtomicBool,
     /// Its entry in the device's ledger.
-    _claim: Option<Claim>,
+    claim: Option<Claim>,
 }
 
 /// The memory itself.
@@ -67,14 +67,14 @@ impl Pool {
 impl Storage {
     /// Memory that `claim` has put on the device's ledger.
     pub(super) fn new(bytes: u64, capacity: u64, memory: StorageMemory, pool: Option<Arc<Pool>>, claim: Claim) -> Self {
-        Self(Arc::new(Inner { bytes, capacity, memory, pool, handed_out: AtomicBool::new(false), _claim: Some(claim) }))
+        Self(Arc::new(Inner { bytes, capacity, memory, pool, handed_out: AtomicBool::new(false), claim: Some(claim) }))
     }
 
     /// The first `bytes` bytes of a buffer that is not brasa's, and not on its ledger.
     pub(crate) fn foreign(bytes: u64, buffer: gpu::Buffer) -> Self {
         let (capacity, handed_out) = (buffer.size(), AtomicBool::new(true));
         let memory = StorageMemory::Gpu(buffer);
-        Self(Arc::new(Inner { bytes, capacity, memory, pool: None, handed_out, _claim: None }))
+        Self(Arc::new(Inner { bytes, capacity, memory, pool: None, handed_out, claim: None }))
     }
 
     /// Stands for memory of `bytes` bytes in a program that is planned before there is any.
@@ -86,8 +86,13 @@ impl Storage {
             memory,
             pool: None,
             handed_out: AtomicBool::new(false),
-            _claim: None,
+            claim: None,
         }))
+    }
+
+    /// Whether it is an application's buffer.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.0.claim.is_none() && matches!(self.0.memory, StorageMemory::Gpu(_))
     }
 
     /// How many bytes were asked for.

@@ -140,6 +140,17 @@ impl Ledger {
     }
 }
 
+impl Claim {
+    /// It is of so many bytes.
+    pub(super) fn set_bytes(&self, bytes: u64) {
+        let mut book = self.ledger.book();
+        let claimed = book.claims.get_mut(&self.number).map(|claim| std::mem::replace(&mut claim.0, bytes));
+        let claimed = claimed.expect("a claim is in its book until it is dropped");
+        book.live_bytes = book.live_bytes - claimed + bytes;
+        book.peak_bytes = book.peak_bytes.max(book.live_bytes);
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         let mut book = self.ledger.book();

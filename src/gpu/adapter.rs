@@ -76,6 +76,7 @@ pub(super) fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device) -> Ca
     Capabilities {
         max_binding_bytes: limits.max_storage_buffer_binding_size & !255,
         max_storage_buffers: max_storage_buffers(&limits),
+        max_uniforms: (limits.max_uniform_buffer_binding_size / 4) as usize,
         // Apple's compiler leaves barriers out where a workgroup has no more than a SIMD group's 32 (MoltenVK issue
         // 2711)
         least_threads: if adapter.get_info().backend == wgpu::Backend::Metal { 64 } else { 1 },
@@ -154,7 +155,8 @@ fn instance() -> wgpu::Instance {
         0..=2 => wgpu::InstanceFlags::empty(),
         _ => wgpu::InstanceFlags::debugging(),
     };
-    wgpu::Instance::new(descriptor)
+    // wgpu's own variables, such as the one that lets drivers in which call themselves not conformant (WSL's)
+    wgpu::Instance::new(descriptor.with_env())
 }
 
 /// Bytes of the adapter's own memory: the largest heap that its driver calls local to it.

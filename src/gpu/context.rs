@@ -15,6 +15,7 @@ use super::counters::{Cells, Made};
 use super::features;
 use super::health::Health;
 use super::pace::Pace;
+use super::passes;
 use super::pipeline::Pipelines;
 use super::pipeline_cache::PipelineCache;
 use super::readback::ReadbackPool;
@@ -133,19 +134,26 @@ impl Poller {
         if self.health.is_lost() {
             return;
         }
-        // wgpu panics when the driver loses the device during a wait; that is an error of the world, not of ours. But
-        // callbacks run in there as well, those of an application that shares the device among them. A wait for a
-        // submission that was refused returns an error, but then the refusal itself has been reported.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.device.poll(how))) {
-            let message = panic.downcast_ref::<String>().map_or("", String::as_str);
-            let is_drivers = message.contains("Device::poll") || self.health.is_lost();
-            // of a callback, too: those behind it are dropped, and whoever waits for one would wait for ever
-            let what = if is_drivers { "the driver failed" } else { "a callback panicked" };
-            self.health.lose(&format!("{what} while it was waited for"));
-            if !is_drivers {
-                resume_unwind(panic);
-            }
+        // A wait for a submission that was refused returns an error, but then the refusal itself has been reported.
+        let _done = self.with_callbacks(|| self.device.poll(how));
+    }
+
+    /// Calls `work`, in which wgpu runs callbacks; `None` if the driver failed. wgpu panics when the driver loses the
+    /// device during a wait; that is an error of the world, not of ours. But those of an application that shares the
+    /// device may panic, too, and those behind them are dropped: whoever waits for one would wait for ever.
+    pub(super) fn with_callbacks<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let panic = match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(done) => return Some(done),
+            Err(panic) => panic,
+        };
+        let message = panic.downcast_ref::<String>().map_or("", String::as_str);
+        let is_drivers = message.contains("Device::poll") || self.health.is_lost();
+        let what = if is_drivers { "the driver failed" } else { "a callback panicked" };
+        self.health.lose(&format!("{what} while it was waited for"));
+        if !is_drivers {
+            resume_unwind(panic);
         }
+        None
     }
 }
 
@@ -158,6 +166,7 @@ impl Gpu {
     /// The same, with what earlier processes found out about it from `folder`.
     pub(crate) fn open_with(adapter: &Adapter, folder: Option<&Path>) -> Result<Arc<Self>> {
         let name = full_name(&adapter.info);
+        check_limits(&adapter.raw.limits(), &name)?;
         let (device, queue) = request(&adapter.raw, &wanted(&adapter.raw), &name)?;
         Self::untried(name, &adapter.raw, device, queue, folder).tried()
     }
@@ -171,15 +180,7 @@ impl Gpu {
         let limits = device.limits();
         let info = describe("wgpu".into(), adapter, &limits, device.features());
         let name = full_name(&info);
-        let mut lacking = Vec::new();
-        wgpu::Limits::default().check_limits_with_fail_fn(&limits, false, |limit, needed, given| {
-            if COMPUTE_LIMITS.contains(&limit) {
-                lacking.push(format!("{limit} is {given}, at least {needed} is needed"));
-            }
-        });
-        if !lacking.is_empty() {
-            return Err(Error::DeviceOpen { device: name, reason: lacking.join("; ") });
-        }
+        check_limits(&limits, &name)?;
         Ok((Self::untried(name, adapter, device, queue, cache_folder().as_deref()).tried()?, info))
     }
 
@@ -344,7 +345,8 @@ impl Gpu {
         let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some(label),
             size: (bytes.len() as u64).next_multiple_of(16).max(16),
-            usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
+            // too many words for a uniform are bound as storage
+            usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: true,
         });
         // Without a view the device is lost or out of memory, which the next call reports.
@@ -358,6 +360,11 @@ impl Gpu {
     /// Counts an object.
     pub(super) fn count(&self, made: Made) {
         self.counters.count(made);
+    }
+
+    /// Into how many launches work is cut that can be.
+    pub(crate) fn launches(&self, flops: u64, bytes: u64) -> usize {
+        passes::launches(flops, bytes, self.caps.launch_milliseconds)
     }
 
     /// How many objects were made so far.
@@ -420,6 +427,21 @@ impl Gpu {
     /// The work that is being recorded.
     pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An error that names what is too little, unless kernels can rely on all that WebGPU promises them.
+fn check_limits(limits: &wgpu::Limits, device: &str) -> Result<()> {
+    let mut lacking = Vec::new();
+    wgpu::Limits::default().check_limits_with_fail_fn(limits, false, |limit, needed, given| {
+        if COMPUTE_LIMITS.contains(&limit) {
+            lacking.push(format!("{limit} is {given}, at least {needed} is needed"));
+        }
+    });
+    if lacking.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::DeviceOpen { device: device.into(), reason: lacking.join("; ") })
     }
 }
 

@@ -120,9 +120,14 @@ pub(super) fn subgroups(info: &wgpu::AdapterInfo, features: wgpu::Features) -> O
 /// The smallest and the largest number of lanes of the adapter's subgroups.
 fn subgroup_sizes(info: &wgpu::AdapterInfo) -> [u32; 2] {
     match info.backend {
-        wgpu::Backend::Metal if info.name.starts_with("Apple") => [32, 32], // wgpu tells what any GPU might have
+        wgpu::Backend::Metal if is_apple(info) => [32, 32], // wgpu tells what any GPU might have
         _ => [info.subgroup_min_size, info.subgroup_max_size],
     }
+}
+
+/// Whether Apple made it.
+fn is_apple(info: &wgpu::AdapterInfo) -> bool {
+    info.name.starts_with("Apple")
 }
 
 /// The adapter's units for small matrices that a device with these features makes use of. A software adapter's are
@@ -136,10 +141,12 @@ pub(super) fn units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option
 /// The units for square matrices whose products are summed in f32.
 pub(super) fn offered_units(adapter: &wgpu::Adapter, features: wgpu::Features) -> Option<Units> {
     use wgpu::CooperativeScalarType as Scalar;
-    if without(Feature::Cooperative) || !features.contains(MATRIX_UNITS) {
+    let info = adapter.get_info();
+    // wgpu tells them of all newer GPUs on Metal, also of those of Intel and AMD, which have none
+    let is_there = info.backend != wgpu::Backend::Metal || is_apple(&info);
+    if without(Feature::Cooperative) || !features.contains(MATRIX_UNITS) || !is_there {
         return None;
     }
-    let info = adapter.get_info();
     let offered = adapter.cooperative_matrix_properties();
     let largest = |scalar: Scalar| {
         let good = offered.iter().filter(|unit| {

@@ -48,7 +48,7 @@ pub(crate) use context::{AllocError, Gpu, full_name};
 pub(crate) use program::Program;
 pub(crate) use readback::Read;
 #[cfg(test)]
-pub(crate) use render::{Binding, Launch};
+pub(crate) use render::{Binding, Launch, Uniforms};
 pub(crate) use render::{Capabilities, Units, text};
 pub(crate) use transfer::Span;
 #[cfg(test)]

@@ -86,6 +86,11 @@ pub(super) fn cut(costs: &[Cost], rules: Rules) -> Vec<Pass> {
     passes
 }
 
+/// Into how many launches of at most `limit` milliseconds this work is cut.
+pub(super) fn launches(flops: u64, bytes: u64, limit: f64) -> usize {
+    (pessimistic_milliseconds(flops, bytes) / limit).ceil().max(1.0) as usize
+}
+
 /// How long a launch may take on hardware that is not measured yet, in milliseconds: a slow integrated GPU.
 pub(super) fn pessimistic_milliseconds(flops: u64, bytes: u64) -> f64 {
     const FLOPS_PER_MILLISECOND: f64 = 20e6; // 20 GFLOP/s
@@ -118,6 +123,14 @@ mod tests {
         let by_fence = Rules { pass_submissions: true, ..RULES };
         assert_eq!(shape(&cut(&costs, by_fence)), [(0..3, false), (3..4, true), (4..5, true)]);
         assert_eq!(cut(&[], RULES), []);
+    }
+
+    #[test]
+    fn long_work_is_several_launches() {
+        assert_eq!(launches(40_000_000_000, 0, f64::INFINITY), 1);
+        assert_eq!(launches(0, 0, 1000.0), 1);
+        assert_eq!(launches(19_000_000_000, 0, 1000.0), 1);
+        assert_eq!(launches(39_000_000_000, 0, 1000.0), 2);
     }
 
     #[test]

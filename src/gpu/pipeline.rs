@@ -13,7 +13,7 @@ use super::ahead::New;
 use super::context::Gpu;
 use super::counters::Made;
 use super::pipeline_cache::PipelineCache;
-use super::render::Launch;
+use super::render::{Launch, Uniforms};
 
 /// Above this many, those that nothing uses are dropped.
 const MAX_KEPT: usize = 4096;
@@ -79,7 +79,10 @@ pub(super) fn slots(launch: &Launch) -> Vec<Slot> {
         (true, true) => Slot::ForeignWrite,
     });
     let sizes = (!launch.sizes.is_empty()).then_some(Slot::Uniform);
-    let uniforms = launch.uses_uniforms.then_some(Slot::Uniform);
+    let uniforms = launch.uniforms.map(|kind| match kind {
+        Uniforms::Uniform => Slot::Uniform,
+        Uniforms::Storage => Slot::Read,
+    });
     let status = launch.uses_status.then_some(Slot::Write);
     windows.chain(sizes).chain(uniforms).chain(status).collect()
 }

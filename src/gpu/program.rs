@@ -78,7 +78,7 @@ impl Program {
                 pipeline,
                 sizes: append_sizes(&mut sizes, &launch.sizes, alignment),
                 bindings: launch.bindings,
-                uses_uniforms: launch.uses_uniforms,
+                uses_uniforms: launch.uniforms.is_some(),
                 uses_status: launch.uses_status,
                 groups: launch.groups,
             });

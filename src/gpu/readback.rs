@@ -106,10 +106,8 @@ impl Gpu {
         };
         starts.zip(&pieces).for_each(|(at, piece)| copy(buffer, at, piece));
         copy(&self.status, 0, &status);
-        if std::mem::take(&mut recorder.may_raise) {
-            // here, and not once the read has found something: by then other work may have raised it again
-            recorder.encoder(self).clear_buffer(&self.status, 0, Some(4));
-        }
+        // here, and not once the read has found something: by then other work may have raised it again
+        recorder.forget_raised(self);
         let tallied = self.tally.get().map(|_| recorder.tallied);
         let submission = recorder.submit(self);
         drop(recorder);

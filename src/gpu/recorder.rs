@@ -60,6 +60,13 @@ impl Recorder {
         Ok(())
     }
 
+    /// Clears what kernels may have raised so far.
+    pub(super) fn forget_raised(&mut self, gpu: &Gpu) {
+        if std::mem::take(&mut self.may_raise) {
+            self.encoder(gpu).clear_buffer(&gpu.status, 0, Some(4));
+        }
+    }
+
     /// Submits what is recorded; `None` if nothing is. A device that refuses it is lost: whose work it was is not
     /// known, and whoever reads its results would take what was there before for them.
     pub(super) fn submit(&mut self, gpu: &Gpu) -> Option<wgpu::SubmissionIndex> {
@@ -72,7 +79,8 @@ impl Recorder {
         let commands = encoder.finish();
         self.staging.close();
         gpu.count(Made::Submission);
-        let submission = gpu.queue.submit([commands]); // which also runs the callbacks that are due
+        // which also runs the callbacks that are due
+        let submission = gpu.poller.with_callbacks(|| gpu.queue.submit([commands]))?;
         if Health::reports_to_this_thread() != reports {
             gpu.poller.health.lose_by_report();
         }

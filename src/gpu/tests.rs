@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 use crate::timing::{StageTimes, TimeSource};
 use crate::{DType, status};
 
-use super::{Binding, Gpu, Launch};
+use super::{Binding, Gpu, Launch, Uniforms};
 
 const ELEMENTS: usize = 1000;
 
@@ -66,7 +66,7 @@ fn launch(label: &str, wgsl: &str, buffers: &[(usize, bool)], sizes: &[u32]) -> 
         foreign: None,
         bindings: buffers.iter().map(window).collect(),
         sizes: sizes.to_vec(),
-        uses_uniforms: wgsl.contains("host"),
+        uniforms: wgsl.contains("host").then_some(Uniforms::Uniform),
         uses_status: wgsl.contains("status"),
         groups: [ELEMENTS.div_ceil(64) as u32, 1, 1],
     }
@@ -401,4 +401,17 @@ fn share(device: &Device) {
             });
         }
     });
+}
+
+#[test]
+fn more_host_values_than_a_uniform_holds_are_read_from_storage() {
+    let Some(plain) = fresh_gpu() else { return };
+    let narrow = fresh_gpu_with(|gpu| gpu.caps.max_uniforms = 3);
+    let [expected, drawn] = [&plain, &narrow].map(|device| {
+        crate::runtime::seed(device, 7).expect("a device");
+        let draw = || Tensor::rand([37], device);
+        (draw() + draw() * draw() - draw()).to_vec::<f32>().expect("numbers")
+    });
+    assert_eq!(drawn, expected);
+    assert!(expected.iter().any(|&value| value != expected[0]), "they are random");
 }

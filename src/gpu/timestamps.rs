@@ -8,7 +8,7 @@
 //! device's own, and all of them may be shown too late by what the quickest news took.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,8 @@ pub(super) struct Clock {
     /// Of the last replays: milliseconds of the host's clock when it heard of the end, less those of the device's at
     /// the end.
     offsets: Mutex<VecDeque<f64>>,
+    /// The end of the last replay.
+    last: AtomicU64,
     /// Sets of queries that there may be at once.
     max_sets: usize,
     /// Held by each of them.
@@ -57,6 +59,7 @@ impl Clock {
             implausible: AtomicU32::new(0),
             zero: Instant::now(),
             offsets: Mutex::default(),
+            last: AtomicU64::new(0),
             max_sets: if backend == wgpu::Backend::Metal { MAX_METAL_SETS } else { usize::MAX },
             sets: Arc::default(),
         }
@@ -85,7 +88,10 @@ impl Clock {
         let device = |tick: u64| tick as f64 * self.milliseconds_per_tick;
         let Some(&[_, last]) = ticks.last() else { return Vec::new() };
         let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
-        if offsets.len() == NEWS {
+        if self.last.swap(last, Ordering::Relaxed) > last {
+            // a clock of few bits has begun anew
+            offsets.clear();
+        } else if offsets.len() == NEWS {
             offsets.pop_front();
         }
         offsets.push_back(heard.saturating_duration_since(self.zero).as_secs_f64() * 1e3 - device(last));
@@ -170,7 +176,9 @@ impl Timer {
             passes: Vec::new(),
         });
         gpu.count(Made::Buffer);
-        Some(Self {
+        // without room for them nothing is timed by the clock, and everything else goes on
+        let scope = gpu.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let timer = Self {
             _one_of_few: one_of_few,
             set: gpu.device.create_query_set(&wgpu::QuerySetDescriptor {
                 label: Some("timestamps"),
@@ -180,7 +188,8 @@ impl Timer {
             passes,
             slots: slots.collect(),
             resolved: gpu.buffer("timestamps", bytes, usage),
-        })
+        };
+        pollster::block_on(scope.pop()).is_none().then_some(timer)
     }
 
     /// A place for the times of replay `number`, which starts now, if one is free.
@@ -281,6 +290,7 @@ mod tests {
             implausible: AtomicU32::new(0),
             zero: Instant::now(),
             offsets: Mutex::default(),
+            last: AtomicU64::new(0),
             max_sets,
             sets: Arc::default(),
         }
@@ -308,6 +318,9 @@ mod tests {
         close(clock.place(&[[1010, 1020]], at(25))[0][1], 25);
         close(clock.place(&[[1030, 1040], [1040, 1050]], at(52))[1][0], 42);
         close(clock.place(&[[1060, 1070]], at(79))[0][0], 62);
+        // the device's clock begins anew at 80
+        close(clock.place(&[[3, 13]], at(99))[0][1], 99);
+        close(clock.place(&[[23, 33]], at(115))[0][0], 105);
     }
 
     #[test]

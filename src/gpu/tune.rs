@@ -72,6 +72,22 @@ pub(crate) fn tune(
     options: &TuneOptions,
     tell: &mut dyn FnMut(TuneProgress),
 ) -> Result<TuneReport> {
+    let raised_before = gpu.recorder().may_raise;
+    let report = tuned_by(gpu, plan, buffers, options, tell);
+    if !raised_before {
+        // of noise, indices may have been out of range: nobody is to hear of that
+        gpu.recorder().forget_raised(gpu);
+    }
+    report
+}
+
+fn tuned_by(
+    gpu: &Arc<Gpu>,
+    plan: &Arc<Plan>,
+    buffers: &[&wgpu::Buffer],
+    options: &TuneOptions,
+    tell: &mut dyn FnMut(TuneProgress),
+) -> Result<TuneReport> {
     let deadline = Instant::now() + options.budget;
     let uniforms = (plan.uniforms > 0).then(|| gpu.uniform_buffer("host values", &vec![0; plan.uniforms]));
     let memory = Memory { buffers: buffers.iter().map(|&buffer| buffer.clone()).collect(), uniforms };

@@ -202,6 +202,8 @@ pub struct Tracer {
     pub storages: Vec<Storage>,
     /// The host values, by number.
     pub hosts: Vec<Arc<HostValue>>,
+    /// The numbers of those, by where they are, which they keep alive.
+    host_numbers: FxHashMap<usize, usize>,
     numbers: FxHashMap<u64, usize>,
     /// By the leaf that stands for a step's input, the external storage it is read from.
     inputs: FxHashMap<u64, usize>,
@@ -258,8 +260,7 @@ impl Tracer {
     fn slot(&mut self, node: &Node) -> Option<Slot> {
         let memory = match &node.source {
             Some(Source::Host(host)) => {
-                let known = self.hosts.iter().position(|known| Arc::ptr_eq(known, host));
-                let number = known.unwrap_or_else(|| {
+                let number = *self.host_numbers.entry(Arc::as_ptr(host).addr()).or_insert_with(|| {
                     self.hosts.push(host.clone());
                     self.program.uniforms += 1;
                     self.hosts.len() - 1

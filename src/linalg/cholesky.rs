@@ -104,6 +104,15 @@ impl Kernel<1> for Cholesky {
         vec![(shape[1] as u32).into(), (shape[0] as u32).into()]
     }
 
+    fn flops(&self, call: &Call) -> u64 {
+        let shape = &call.outputs[0].shape;
+        (shape.numel() * shape[1] / 3) as u64
+    }
+
+    fn is_batched(&self) -> bool {
+        true
+    }
+
     fn host(&self, call: &Call, [matrices]: [&[f64]; 1], [factors]: [&mut [f64]; 1]) {
         let size = call.outputs[0].shape[1];
         let factor = |(l, a): (&mut [f64], &[f64])| {

@@ -198,6 +198,18 @@ impl Kernel<2, 2> for Jacobi {
         params
     }
 
+    fn flops(&self, call: &Call) -> u64 {
+        let [count, height, size] = *call.outputs[0].shape.dims() else { unreachable!("there is a batch") };
+        let pairs = if self.pairs == Pairs::Across { size * size / 4 } else { size * size / 2 };
+        // three sums of products, and a turn
+        let of_pair = 6 * self.rows(height) + 8 * height;
+        (count * self.pairs.sweeps() * pairs * of_pair) as u64
+    }
+
+    fn is_batched(&self) -> bool {
+        true
+    }
+
     fn host(&self, call: &Call, [stacks, before]: [&[f64]; 2], [turned, cosines]: [&mut [f64]; 2]) {
         let [_, height, size] = *call.outputs[0].shape.dims() else { unreachable!("there is a batch") };
         // nothing is rounded to f32 before it is all done
@@ -299,6 +311,18 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn operations_are_those_of_all_pairs() {
+        let matrices = Signature::new(DType::F32, [1000, 64, 64]);
+        let both = [matrices.clone(), Signature::new(DType::F32, [1000])];
+        let call = Call { inputs: both.to_vec(), outputs: both.to_vec() };
+        for (pairs, sweeps) in [(Pairs::AllAtOnce, SWEEPS), (Pairs::All, 1), (Pairs::Across, 1)] {
+            let turns = 1000 * sweeps * pairs.steps(64).iter().flatten().count();
+            let (counted, told) = (turns as u64 * 14 * 64, Jacobi { pairs, halves: false }.flops(&call));
+            assert!(told >= counted && told < counted / 9 * 10, "{told} of {counted}");
+        }
+    }
 
     #[test]
     fn every_pair_has_one_step_and_every_column_one_pair_in_it() {

@@ -244,6 +244,15 @@ impl Kernel<1, 3> for Lu {
         of_panels(&call.outputs[0].shape)
     }
 
+    fn flops(&self, call: &Call) -> u64 {
+        let shape = &call.outputs[0].shape;
+        (shape.numel() * shape[2]) as u64
+    }
+
+    fn is_batched(&self) -> bool {
+        true
+    }
+
     fn host(&self, call: &Call, [matrices]: [&[f64]; 1], [factors, order, signs]: [&mut [f64]; 3]) {
         let [_, height, width] = *call.outputs[0].shape.dims() else { unreachable!("there is a batch") };
         factors.copy_from_slice(matrices);

@@ -191,6 +191,15 @@ impl Kernel<1, 2> for Qr {
         of_panels(&call.outputs[0].shape)
     }
 
+    fn flops(&self, call: &Call) -> u64 {
+        let shape = &call.outputs[0].shape;
+        (2 * shape.numel() * shape[2]) as u64
+    }
+
+    fn is_batched(&self) -> bool {
+        true
+    }
+
     fn host(&self, call: &Call, [matrices]: [&[f64]; 1], [factors, scales]: [&mut [f64]; 2]) {
         let [_, height, width] = *call.outputs[0].shape.dims() else { unreachable!("there is a batch") };
         factors.copy_from_slice(matrices);

@@ -152,6 +152,15 @@ impl Kernel<2> for Substitute {
         numbers.map(|number| Scalar::from(number as u32)).to_vec()
     }
 
+    fn flops(&self, call: &Call) -> u64 {
+        let shape = &call.outputs[0].shape;
+        (shape.numel() * shape[1]) as u64
+    }
+
+    fn is_batched(&self) -> bool {
+        true
+    }
+
     fn host(&self, call: &Call, [triangles, right]: [&[f64]; 2], [result]: [&mut [f64]; 1]) {
         let [_, size, columns] = *call.outputs[0].shape.dims() else { unreachable!("there is a batch") };
         let solve = |((x, b), t): ((&mut [f64], &[f64]), &[f64])| {

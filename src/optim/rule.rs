@@ -137,6 +137,21 @@ impl Layout {
         Ok(Self { parameters: parameters.to_vec(), arena: Arena::new(name, parameters)? })
     }
 
+    /// Parameters in order, in as many parts as arenas of at most so many bytes take.
+    pub(super) fn in_parts(parameters: &[Var], largest: u64) -> Vec<&[Var]> {
+        let (mut parts, mut first, mut bytes) = (Vec::new(), 0, 0);
+        for (number, parameter) in parameters.iter().enumerate() {
+            let own = Arena::bytes_of(parameter);
+            if number > first && bytes + own > largest {
+                parts.push(&parameters[first..number]);
+                (first, bytes) = (number, 0);
+            }
+            bytes += own;
+        }
+        parts.push(&parameters[first..]);
+        parts
+    }
+
     /// The parameters of `copy`, a model of the same kind, laid out as those of these groups.
     ///
     /// # Errors

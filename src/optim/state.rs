@@ -12,8 +12,12 @@ use crate::tensor::Tensor;
 
 use super::rule::Layout;
 
-/// A group's parameters, state and learning rate.
-pub(super) type Entry<'a> = (&'a Layout, &'a [Var], &'a Hyper);
+/// A group's parameters and state, and its learning rate.
+pub(super) struct Entry<'a> {
+    /// What is in one arena each. They all take the same steps, so what is kept for a group is the same in all of them.
+    pub(super) parts: Vec<(&'a Layout, &'a [Var])>,
+    pub(super) learning_rate: &'a Hyper,
+}
 
 /// The last word of a state variable's path.
 fn slot(variable: &Var) -> &str {
@@ -34,17 +38,19 @@ pub(super) fn dict(groups: &[Entry<'_>]) -> BTreeMap<String, Tensor> {
         let twice = format!("state_dict: {name} stands for two tensors: give parameters names of their own");
         assert!(dict.insert(name, value).is_none(), "{twice}");
     };
-    for (number, (layout, variables, learning_rate)) in groups.iter().enumerate() {
-        let device = layout.arena().whole().device();
+    for (number, Entry { parts, learning_rate }) in groups.iter().enumerate() {
+        let device = parts[0].0.arena().whole().device();
         insert(format!("param_groups.{number}.lr"), Tensor::scalar(learning_rate.get(), device));
-        for variable in *variables {
-            if is_flat(layout, variable) {
-                let parts = layout.split(&variable.tensor());
-                for (parameter, part) in layout.parameters().iter().zip(parts) {
-                    insert(part_name(parameter, variable), part);
+        for (of_group, (layout, variables)) in parts.iter().enumerate() {
+            for variable in *variables {
+                if is_flat(layout, variable) {
+                    let parts = layout.split(&variable.tensor());
+                    for (parameter, part) in layout.parameters().iter().zip(parts) {
+                        insert(part_name(parameter, variable), part);
+                    }
+                } else if of_group == 0 {
+                    insert(format!("param_groups.{number}.{}", slot(variable)), variable.tensor());
                 }
-            } else {
-                insert(format!("param_groups.{number}.{}", slot(variable)), variable.tensor());
             }
         }
     }
@@ -77,9 +83,9 @@ pub(super) fn load(groups: &[Entry<'_>], dict: &BTreeMap<String, Tensor>) -> Res
         }
         rates.push(rate);
     }
-    for (number, (layout, variables, learning_rate)) in groups.iter().enumerate() {
+    for (number, Entry { parts, learning_rate }) in groups.iter().enumerate() {
         learning_rate.set(rates[number]);
-        for variable in *variables {
+        for (layout, variable) in parts.iter().flat_map(|&(layout, all)| all.iter().map(move |one| (layout, one))) {
             if is_flat(layout, variable) {
                 let part = |parameter: &Var| dict[&part_name(parameter, variable)].to_device(variable.device());
                 let parts = layout.parameters().iter().map(part).collect::<Result<Vec<_>>>()?;

@@ -164,8 +164,7 @@ impl Routine {
             RoutineKind::Merge(_) => elements / 2,
             RoutineKind::Search(Search { length, .. }) => elements * u64::from(length.max(2).ilog2()),
             RoutineKind::Segments(..) | RoutineKind::Scan(_) => first,
-            // nobody knows
-            RoutineKind::Custom(_) => first + elements,
+            RoutineKind::Custom(ref kernel) => kernel.flops(),
         }
     }
 }

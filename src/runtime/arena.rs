@@ -65,6 +65,11 @@ impl Arena {
         Ok(Self { whole, offsets })
     }
 
+    /// What a variable takes of one, the gap behind it included.
+    pub(crate) fn bytes_of(var: &Var) -> u64 {
+        (var.shape().bytes(var.dtype())).next_multiple_of(ALIGNMENT as u64)
+    }
+
     /// All values as one vector.
     #[track_caller]
     pub fn tensor(&self) -> Tensor {

@@ -320,6 +320,10 @@ impl VarCell {
         let size = self.dtype.size_bytes();
         let bytes = |elements: usize| (elements * size) as u64;
         self.device.copy(&from, bytes(from_offset), &to, bytes(to_offset), bytes(self.shape.numel()))?;
+        if from.is_foreign() {
+            // before the application changes what it is copied from
+            self.device.submit()?;
+        }
         let mut state = self.state();
         // another thread may have assigned a newer one since
         if is(&state.pending, &node) {

@@ -67,10 +67,12 @@ fn first_computed(device: &Device, captured: &Captured, options: &PlanOptions) -
         let group = &left[..fitting.count().max(1)];
         match search.first_of(group) {
             Ok(None) => left = &left[group.len()..],
-            Err(Error::OutOfMemory { .. }) if group.len() > 1 => {
+            Err(Error::OutOfMemory { .. } | Error::BufferTooLarge { .. }) if group.len() > 1 => {
                 limit = group.iter().map(|&number| search.bytes(number)).sum::<u64>() / 2;
             }
-            Err(Error::OutOfMemory { .. }) if !search.options.fuse && options.fuse => search.options.fuse = true,
+            Err(Error::OutOfMemory { .. } | Error::BufferTooLarge { .. }) if !search.options.fuse && options.fuse => {
+                search.options.fuse = true;
+            }
             found => return found,
         }
     }

@@ -108,7 +108,7 @@ fn realize_on(device: &Device, nodes: &[&NodeRef]) -> Result<()> {
     let mut kept = false;
     match compute(device, nodes, Some(&mut kept)) {
         // what is kept has no memory in common with others
-        Err(Error::OutOfMemory { .. }) if kept => compute(device, nodes, None),
+        Err(Error::OutOfMemory { .. } | Error::BufferTooLarge { .. }) if kept => compute(device, nodes, None),
         done => done,
     }
 }

@@ -127,6 +127,7 @@ impl Traced {
             return Ok(None);
         }
         let storage = &self.storages[number];
+        let _exclusive = device.exclusive();
         let bytes = device.begin_read::<u8>(storage, 0, storage.bytes()).now()?;
         Ok(Some(reference::decode(self.program.externals[number].dtype, &bytes)))
     }

@@ -111,14 +111,20 @@ pub(super) fn choose(config: &Config, open: &Open<'_>, control: &Control, opened
 }
 
 /// Each device once: beside a GPU none that computes on the processor, and no GPU through a second interface, where a
-/// step may take minutes to compile (DX12 without a compiler of its own).
+/// step may take minutes to compile (DX12 without a compiler of its own), or a second driver.
 pub(super) fn worth_trying(devices: &[DeviceInfo]) -> Vec<DeviceInfo> {
     let has_gpu = devices.iter().any(|info| info.kind.is_taken_unasked());
     // two cards of one name come through one interface
     let interface = |name: &str| devices.iter().find(|info| info.name == name).map(|info| &info.backend);
     let is_first = |info: &&DeviceInfo| interface(&info.name) == Some(&info.backend);
+    // two drivers give one card two names; DX12 gives two equal cards one place
+    let same_card = |info: &DeviceInfo, other: &DeviceInfo| {
+        other.backend == "Vulkan" && other.pci_bus.is_some() && other.pci_bus == info.pci_bus
+    };
     let is_real = |info: &&DeviceInfo| !(has_gpu && info.kind == DeviceKind::Software);
-    devices.iter().filter(is_first).filter(is_real).cloned().collect()
+    let numbered = devices.iter().enumerate();
+    let is_new = |(number, info): &(usize, &DeviceInfo)| !devices[..*number].iter().any(|other| same_card(info, other));
+    numbered.filter(is_new).map(|(_, info)| info).filter(is_first).filter(is_real).cloned().collect()
 }
 
 /// A few steps on one device. Only the CPU's failure is one: what the settings and the data have wrong, is wrong there,
@@ -254,7 +260,12 @@ mod tests {
         let warp = device("warp", DeviceKind::Software, "Dx12");
         let all = [cpu.clone(), first.clone(), first.clone(), again, warp.clone()];
         assert_eq!(tried(&all)[1..], ["a Vulkan", "a Vulkan"]);
-        assert_eq!(tried(&[cpu, warp])[1..], ["warp Dx12"]);
+        assert_eq!(tried(&[cpu.clone(), warp])[1..], ["warp Dx12"]);
+        let at = |bus: &str, device: DeviceInfo| DeviceInfo { pci_bus: Some(bus.into()), ..device };
+        let other = device("a (another driver)", DeviceKind::Discrete, "Vulkan");
+        let two = [at("01", first.clone()), at("01", other.clone()), at("02", first), at("02", other), cpu];
+        assert_eq!(tried(&two)[..2], ["a Vulkan", "a Vulkan"]);
+        assert_eq!(tried(&two).len(), 3);
     }
 
     #[test]

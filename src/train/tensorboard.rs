@@ -95,7 +95,7 @@ impl TensorBoard {
         }
         let Some(batch) = &self.looked_into else { return Ok(()) };
         let Inside { gradients, activations, dead } = match run.learner().inside(batch) {
-            Err(error @ Error::OutOfMemory { .. }) => {
+            Err(error @ (Error::OutOfMemory { .. } | Error::BufferTooLarge { .. })) => {
                 self.looked_into = None;
                 run.notice(format!("no histograms of gradients and activations from here on: {error}"));
                 return Ok(());

@@ -202,3 +202,37 @@ fn buffers_that_do_not_fit_are_the_callers_mistake() {
         assert!(made.is_err(), "{buffer:?}");
     }
 }
+
+#[test]
+fn a_variable_that_was_set_to_a_buffer_keeps_what_that_held() {
+    let Some(application) = open(plain) else { return };
+    let buffer = application.buffer(&[1.0, 2.0, 3.0, 4.0]);
+    let there = Tensor::from_wgpu_buffer(&buffer, [4], DType::F32, &application.brasa);
+    let variable = Var::parameter("w", &there).expect("memory");
+    application.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&[5.0_f32; 4]));
+    assert_eq!(variable.tensor().to_vec::<f32>().expect("values"), [1.0, 2.0, 3.0, 4.0]);
+    variable.set(&there).expect("memory");
+    application.queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&[6.0_f32; 4]));
+    assert_eq!(variable.tensor().to_vec::<f32>().expect("values"), [5.0; 4]);
+}
+
+#[test]
+fn a_callback_that_panics_in_what_brasa_submits_loses_the_device_and_nothing_hangs() {
+    let Some(application) = open(plain) else { return };
+    let x = Tensor::from_vec(floats(1, 8, -1.0, 1.0), &application.brasa).expect("memory");
+    x.realize().expect("memory");
+    application.queue.on_submitted_work_done(|| panic!("the application's"));
+    application.queue.submit([]);
+    // whichever call runs it hands the panic on; all others return errors
+    let mut panics = 0;
+    for _ in 0..50 {
+        let call = std::panic::AssertUnwindSafe(|| (&x + 1.0).to_vec::<f32>());
+        match std::panic::catch_unwind(call) {
+            Ok(read) => assert_eq!(read.is_err(), panics > 0, "{read:?}"),
+            Err(_) => panics += 1,
+        }
+    }
+    assert_eq!(panics, 1);
+    let error = (&x + 1.0).to_vec::<f32>().expect_err("it is lost");
+    assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
+}

@@ -39,6 +39,19 @@ fn families_are_valid_with_their_default_slots() {
     }
 }
 
+/// To the languages of Metal, and of DirectX with its older compiler.
+fn translate(path: &Path, module: &naga::Module, info: &naga::valid::ModuleInfo) {
+    use naga::back::{hlsl, msl};
+    let options = msl::Options { fake_missing_bindings: true, lang_version: (2, 4), ..Default::default() };
+    msl::write_string(module, info, &options, &msl::PipelineOptions::default())
+        .unwrap_or_else(|e| panic!("{}: MSL: {e}", path.display()));
+    let shader_model = hlsl::ShaderModel::V5_1;
+    let options = hlsl::Options { fake_missing_bindings: true, shader_model, ..Default::default() };
+    hlsl::Writer::new(&mut String::new(), &options, &hlsl::PipelineOptions::default())
+        .write(module, info, None)
+        .unwrap_or_else(|e| panic!("{}: HLSL: {e}", path.display()));
+}
+
 #[test]
 fn own_kernels_are_valid_and_need_no_feature() {
     for path in ["linalg", "fft"].into_iter().flat_map(files) {
@@ -49,6 +62,7 @@ fn own_kernels_are_valid_and_need_no_feature() {
         let shared = module.global_variables.iter().filter(|(_, v)| v.space == naga::AddressSpace::WorkGroup);
         let bytes: u32 = shared.map(|(_, v)| module.types[v.ty].inner.size(module.to_ctx())).sum();
         assert!(bytes <= 16 << 10, "{} shares {bytes} bytes, WebGPU promises 16 KiB", path.display());
+        translate(&path, &module, &valid.expect("it is valid"));
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn render(
         foreign: Some(interface.entry.clone()),
         bindings: bindings.collect::<Result<_>>()?,
         sizes,
-        uses_uniforms: false,
+        uniforms: None,
         uses_status: false,
         groups: kernel.groups,
     });
@@ -92,7 +92,7 @@ fn zero(label: &str, window: Binding, caps: &Capabilities) -> Launch {
         foreign: None,
         bindings: vec![window],
         sizes: Vec::new(),
-        uses_uniforms: false,
+        uniforms: None,
         uses_status: false,
         groups: [columns as u32, rows as u32, 1],
     }

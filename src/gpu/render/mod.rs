@@ -48,6 +48,8 @@ pub(crate) struct Capabilities {
     pub max_binding_bytes: u64,
     /// Storage buffers that one kernel may bind beside the status word.
     pub max_storage_buffers: u32,
+    /// Host values that a uniform holds; of more, all are read from storage.
+    pub max_uniforms: usize,
     /// Invocations in the smallest workgroup whose barriers can be relied upon.
     pub least_threads: u32,
     /// Invocations in the largest workgroup.
@@ -74,6 +76,15 @@ pub(crate) struct Capabilities {
     pub tuned: Option<Arc<Tuned>>,
 }
 
+/// How a launch binds the host values, all of which are one buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Uniforms {
+    /// As a uniform.
+    Uniform,
+    /// As storage: they are too many for a uniform.
+    Storage,
+}
+
 /// A window of a buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Binding {
@@ -92,6 +103,7 @@ impl Capabilities {
     pub(crate) const GENERAL: Self = Self {
         max_binding_bytes: 1 << 31,
         max_storage_buffers: 64,
+        max_uniforms: 1 << 14,
         least_threads: 1,
         max_workgroup_invocations: 256,
         max_workgroup_bytes: 16 << 10,
@@ -122,7 +134,7 @@ pub(crate) struct Launch {
     /// Contents of the sizes uniform, whole vectors of four; empty if it is not bound.
     pub sizes: Vec<u32>,
     /// Whether the host values are bound.
-    pub uses_uniforms: bool,
+    pub uniforms: Option<Uniforms>,
     /// Whether the status word is bound.
     pub uses_status: bool,
     /// Workgroups in each dimension.

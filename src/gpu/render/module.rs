@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::plan::{BufferId, Plan};
 
 use super::scalar::{LANES, Register};
-use super::{Binding, Capabilities, Launch, library};
+use super::{Binding, Capabilities, Launch, Uniforms, library};
 
 /// What the generated code does with a buffer; decides how it is declared.
 #[derive(Clone, Copy, Default)]
@@ -59,6 +59,7 @@ pub(crate) struct Module<'a> {
     sizes: Vec<u32>,
     pub storages: Vec<Storage>,
     host_values: usize,
+    uniforms: Uniforms,
     status: bool,
     half: bool,
 }
@@ -75,6 +76,7 @@ impl<'a> Module<'a> {
             sizes: Vec::new(),
             storages,
             host_values: 0,
+            uniforms: if plan.uniforms <= caps.max_uniforms { Uniforms::Uniform } else { Uniforms::Storage },
             status: false,
             half: false,
         }
@@ -228,8 +230,13 @@ impl<'a> Module<'a> {
         if !self.sizes.is_empty() {
             bind("uniform", "sizes", format!("array<vec4u, {}>", self.sizes.len().div_ceil(4)));
         }
-        if self.host_values > 0 {
-            bind("uniform", "host", format!("array<vec4u, {}>", self.host_values.div_ceil(4)));
+        let uniforms = (self.host_values > 0).then_some(self.uniforms);
+        if let Some(uniforms) = uniforms {
+            let of_fixed_length = format!("array<vec4u, {}>", self.host_values.div_ceil(4));
+            match uniforms {
+                Uniforms::Uniform => bind("uniform", "host", of_fixed_length),
+                Uniforms::Storage => bind("storage, read", "host", "array<vec4u>".into()),
+            }
         }
         if self.status {
             bind("storage, read_write", "status", "atomic<u32>".into());
@@ -248,7 +255,7 @@ impl<'a> Module<'a> {
             foreign: None,
             bindings,
             sizes: self.sizes,
-            uses_uniforms: self.host_values > 0,
+            uniforms,
             uses_status: self.status,
             groups,
         })

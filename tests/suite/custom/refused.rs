@@ -1,6 +1,8 @@
 //! What cannot be a kernel, and calls that do not fit.
 
 use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use brasa::custom::{Call, CustomOp, Kernel, Signature};
 use brasa::{DType, Error, Scalar, Tensor, wgpu};
@@ -243,4 +245,46 @@ fn a_tensor_larger_than_a_binding_is_its_own_error() {
         matches!(error, Error::BindingTooLarge { bytes, limit_bytes, .. } if (bytes, limit_bytes) == (limit + 4, limit)),
         "{words}"
     );
+}
+
+/// What the device works on may be what host code would have it change.
+#[test]
+fn host_code_that_computes_with_tensors_panics() {
+    static OTHER: OnceLock<Tensor> = OnceLock::new();
+
+    #[derive(PartialEq, Eq, Hash)]
+    struct Reads;
+
+    impl Kernel<1> for Reads {
+        fn name(&self) -> &str {
+            "reads"
+        }
+        fn wgsl(&self) -> &str {
+            concat!(
+                "@group(0) @binding(0) var<storage, read> x: array<f32>;\n",
+                "@group(0) @binding(1) var<storage, read_write> y: array<f32>;\n",
+                "@compute @workgroup_size(1) fn main() { y[0] = x[0]; }",
+            )
+        }
+        fn outputs(&self, inputs: &[Signature; 1]) -> [Signature; 1] {
+            inputs.clone()
+        }
+        fn groups(&self, _: &Call) -> [u32; 3] {
+            [1, 1, 1]
+        }
+        fn host(&self, _: &Call, [x]: [&[f64]; 1], [y]: [&mut [f64]; 1]) {
+            let other = OTHER.get().expect("it is set");
+            y[0] = x[0] + f64::from((other + 1.0).item::<f32>().expect("a value"));
+        }
+    }
+
+    let device = brasa::Device::cpu();
+    let x = OTHER.get_or_init(|| vector(&[1.0], &device));
+    let [y] = CustomOp::new(Reads).expect("valid").call([x]);
+    // on a thread of brasa's own
+    let panic = catch_unwind(AssertUnwindSafe(|| y.item::<f32>())).expect_err("host code that computes");
+    let message = panic.downcast_ref::<&str>().expect("words");
+    assert!(message.starts_with("the host code of a custom kernel cannot compute with tensors"), "{message}");
+    // and the device works on
+    assert_eq!((x + 1.0).item::<f32>().expect("a value"), 2.0);
 }

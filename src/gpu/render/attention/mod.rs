@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::gpu::passes::pessimistic_milliseconds;
+use crate::gpu::passes::launches;
 use crate::graph::{Attention, AttentionPart};
 use crate::plan::{Body, Kernel, Plan, Routine, Span};
 
@@ -31,8 +31,7 @@ pub(super) fn render(
     of: &Attention,
     caps: &Capabilities,
 ) -> Result<Vec<Launch>> {
-    let milliseconds = pessimistic_milliseconds(kernel.flops, kernel.bytes);
-    let launches = (milliseconds / caps.launch_milliseconds).ceil().clamp(1.0, of.heads as f64) as usize;
+    let launches = launches(kernel.flops, kernel.bytes, caps.launch_milliseconds).min(of.heads);
     let heads = of.heads.div_ceil(launches);
     let launch = |first: usize| {
         let mut body = Body::Routine(routine.clone());

@@ -132,7 +132,7 @@ impl Gpu {
         if !launch.sizes.is_empty() {
             resources.push(sizes.as_entire_binding());
         }
-        if launch.uses_uniforms {
+        if launch.uniforms.is_some() {
             resources.push(host.as_entire_binding());
         }
         if launch.uses_status {
@@ -160,7 +160,7 @@ impl Gpu {
     fn layout(&self, launch: &Launch) -> wgpu::BindGroupLayout {
         use wgpu::BufferBindingType as Type;
         let storages = launch.bindings.iter().map(|binding| Type::Storage { read_only: !binding.writable });
-        let uniforms = usize::from(!launch.sizes.is_empty()) + usize::from(launch.uses_uniforms);
+        let uniforms = usize::from(!launch.sizes.is_empty()) + usize::from(launch.uniforms.is_some());
         let status = launch.uses_status.then_some(Type::Storage { read_only: false });
         let types = storages.chain(std::iter::repeat_n(Type::Uniform, uniforms)).chain(status);
         let entries: Vec<wgpu::BindGroupLayoutEntry> = types

@@ -271,7 +271,7 @@ fn what_tries_units_is_valid() {
                 foreign: None,
                 bindings: vec![Binding { buffer, offset_bytes: 0, size_bytes: 16, writable: true }],
                 sizes: Vec::new(),
-                uses_uniforms: false,
+                uniforms: None,
                 uses_status: false,
                 groups: [1; 3],
             };
