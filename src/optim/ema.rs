@@ -10,7 +10,8 @@ use super::{Layout, Optimizer};
 
 /// An exponential moving average (EMA) of a model's parameters, in a second model of the same kind, which is often
 /// steadier than what learns (Polyak and Juditsky 1992): `average ← decay · average + (1 - decay) · parameter`, as
-/// PyTorch's `AveragedModel` with `get_ema_multi_avg_fn`. One launch for each group of the optimizer.
+/// PyTorch's `AveragedModel` with `get_ema_multi_avg_fn`, but that its first update is a copy: here the average begins
+/// with the weights of the start. One launch for each group of the optimizer.
 ///
 /// What is no parameter, such as running statistics, is not averaged, and copied by
 /// [`refresh`](ExponentialMovingAverage::refresh) before the second model is used.

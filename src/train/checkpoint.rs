@@ -23,6 +23,7 @@ use crate::tensor::Tensor;
 
 use super::environment::Environment;
 use super::length::Length;
+use super::record::number;
 use super::scores::TestMetrics;
 
 /// The only version that is written and read.
@@ -92,13 +93,19 @@ impl Progress {
     }
 }
 
-/// Sums over an epoch.
+/// Sums over an epoch. What is not finite is `null` in JSON.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct EpochSums {
-    /// Sum of losses over samples, in f64: a long epoch of small losses must not lose any.
+    /// Sum of losses over what targets count, in f64: a long epoch of small losses must not lose any.
+    #[serde(deserialize_with = "number")]
     pub loss: f64,
+    /// Of numbers, less than f32 holds, if they are missed by far.
+    #[serde(deserialize_with = "number")]
     pub correct: f64,
     pub targets: f64,
+    /// What the targets count together. Checkpoints from before this was kept have losses over targets.
+    #[serde(default)]
+    pub counted: f64,
     pub samples: usize,
 }
 
@@ -225,4 +232,20 @@ pub(super) fn set_aside(folder: &Path, steps: u64) -> Result<()> {
 /// The name of the checkpoint after `steps` steps.
 pub(super) fn file_name(steps: u64) -> String {
     format!("step-{steps:08}.{SUFFIX}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_an_epoch_are_read_back_whatever_they_are() {
+        let sums = EpochSums { loss: f64::INFINITY, correct: f64::NEG_INFINITY, counted: 4.0, ..EpochSums::default() };
+        let json = serde_json::to_string(&sums).expect("plain numbers");
+        let back: EpochSums = serde_json::from_str(&json).expect("what was written");
+        assert!(back.loss.is_nan() && back.correct.is_nan() && back.counted == 4.0, "{json}");
+        let old: EpochSums =
+            serde_json::from_str(r#"{"loss":1.5,"correct":2,"targets":3,"samples":3}"#).expect("an old one");
+        assert_eq!((old.loss, old.counted), (1.5, 0.0));
+    }
 }

@@ -59,8 +59,15 @@ impl RunFolder {
 
     /// Opens the folder of a run that goes on: what was written to `metrics.jsonl` after `metrics_bytes` bytes is
     /// dropped, and so are files that were being written when it ended. If the file is shorter, `notices` has it.
-    pub(super) fn reopen(path: &Path, metrics_bytes: u64, notices: &mut Vec<String>) -> Result<Self> {
+    /// `check` may still refuse, when nobody else can change the folder any more, and nothing is changed yet.
+    pub(super) fn reopen(
+        path: &Path,
+        metrics_bytes: u64,
+        notices: &mut Vec<String>,
+        check: impl FnOnce() -> Result<()>,
+    ) -> Result<Self> {
         let lock = lock(path)?;
+        check()?;
         let file = path.join("metrics.jsonl");
         let failed = |error| Error::io(&file, error);
         let mut metrics = File::options().read(true).write(true).open(&file).map_err(failed)?;
@@ -246,14 +253,18 @@ mod tests {
         let mut first = RunFolder::create(out.path(), Some("run"), "").expect("writable");
         first.append_metrics(&1).expect("writable");
         let path = first.path().to_owned();
-        let error = RunFolder::reopen(&path, 0, &mut Vec::new()).err().expect("it is in use").to_string();
+        let error = RunFolder::reopen(&path, 0, &mut Vec::new(), || Ok(())).err().expect("it is in use").to_string();
         assert!(error.contains("another process trains in this run"), "{error}");
         assert_eq!(std::fs::read(path.join("metrics.jsonl")).expect("readable"), b"1\n", "nothing was cut off");
         assert!(RunFolder::check_ended(&path).is_err());
         drop(first);
         RunFolder::check_ended(&path).expect("it has ended");
         RunFolder::check_ended(&path.join("none")).expect("nobody trains there");
-        RunFolder::reopen(&path, 2, &mut Vec::new()).expect("it is free");
+        let changed = || Err(Error::Config("it went on".into()));
+        let error = RunFolder::reopen(&path, 0, &mut Vec::new(), changed).err().expect("it is refused").to_string();
+        assert_eq!(error, "it went on");
+        assert_eq!(std::fs::read(path.join("metrics.jsonl")).expect("readable"), b"1\n", "nothing was cut off");
+        RunFolder::reopen(&path, 2, &mut Vec::new(), || Ok(())).expect("it is free");
     }
 
     #[test]
@@ -262,7 +273,7 @@ mod tests {
         let path = RunFolder::create(out.path(), Some("run"), "").expect("writable").path().to_owned();
         std::fs::write(path.join("metrics.jsonl"), "{\"loss\":1.5}\n{\"lo").expect("writable");
         let mut notices = Vec::new();
-        let mut run = RunFolder::reopen(&path, 1000, &mut notices).expect("it goes on");
+        let mut run = RunFolder::reopen(&path, 1000, &mut notices, || Ok(())).expect("it goes on");
         assert!(notices[0].contains("lines are lost"), "{notices:?}");
         run.append_metrics(&2).expect("writable");
         assert_eq!(std::fs::read_to_string(path.join("metrics.jsonl")).expect("readable"), "{\"loss\":1.5}\n2\n");

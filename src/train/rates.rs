@@ -65,9 +65,43 @@ impl Rates {
         (self.scheduler.clone(), self.factor)
     }
 
-    /// Goes on from what a checkpoint kept. The schedule is the one of now, so that a longer run can be asked for.
-    pub(super) fn load(&mut self, (scheduler, factor): (Scheduler, f64)) {
+    /// Goes on from what a checkpoint kept behind so many steps. The schedule is the one of now, so that a longer run, or
+    /// another schedule, can be asked for.
+    pub(super) fn load(&mut self, (scheduler, factor): (Scheduler, f64), steps: u64) {
         self.scheduler.go_on_from(&scheduler);
+        if !self.is_plateau {
+            // a plateau has counted evaluations
+            self.scheduler.go_to(steps);
+        }
         self.factor = factor;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(schedule: &str) -> Rates {
+        let config = Config { schedule: schedule.parse().expect("a schedule"), lr: Some(1.0), ..Config::default() };
+        Rates::new(&config.resolve().expect("good settings"), 100).expect("a schedule")
+    }
+
+    #[test]
+    fn a_schedule_of_steps_goes_on_at_the_run_s_step_whatever_was_before() {
+        let mut plateau = rates("plateau");
+        for step in 1..=50 {
+            plateau.step_done();
+            if step % 25 == 0 {
+                plateau.evaluated(1.0);
+            }
+        }
+        let mut cosine = rates("cosine");
+        cosine.load(plateau.state(), 50);
+        assert!((cosine.now() - 0.5).abs() < 1e-12, "{}", cosine.now());
+        cosine.step_done();
+        let kept = cosine.state();
+        let mut again = rates("cosine");
+        again.load(kept, 51);
+        assert_eq!(again.now().to_bits(), cosine.now().to_bits());
     }
 }

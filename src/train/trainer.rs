@@ -194,7 +194,9 @@ impl Trainer {
         let begun_with = (config.weights.take(), std::mem::take(&mut config.skip_weights));
         let mut prepared = Prepared::new(config, open, control)?;
         (prepared.config.weights, prepared.config.skip_weights) = begun_with;
-        let (path, state, progress) = newest(folder, &prepared.devices[0], &mut prepared.notices)?;
+        let checkpoints = folder.join(super::folder::CHECKPOINTS);
+        let there = checkpoint::list(&checkpoints);
+        let (path, state, progress) = newest(folder, &there, &prepared.devices[0], &mut prepared.notices)?;
         let (asked, begun) = (prepared.config.epochs, progress.epochs_begun());
         if asked < begun {
             let message = format!("epochs is {asked}, but {begun} have begun: give --epochs of at least {begun}");
@@ -213,7 +215,7 @@ impl Trainer {
         })?;
         prepared.length = prepared.length.behind(&progress, &prepared.config, &prepared.data.train);
         prepared.rates = Rates::new(&prepared.config, prepared.length.steps)?;
-        prepared.rates.load(progress.scheduler.clone());
+        prepared.rates.load(progress.scheduler.clone(), progress.steps);
         if let Some(before) = progress.length.filter(|before| before.steps != prepared.length.steps) {
             let (steps, rate) = (prepared.length.steps, prepared.rates.now());
             let message = format!(
@@ -227,7 +229,14 @@ impl Trainer {
         prepared.learner.set_random_states_of_others(&of_others)?;
         // whatever refuses to go on does so before the folder is touched
         prepared.data.train.accepts(&progress.data)?;
-        let run_folder = RunFolder::reopen(folder, progress.metrics_bytes, &mut prepared.notices)?;
+        let is_unchanged = || match checkpoint::list(&checkpoints) == there {
+            true => Ok(()),
+            false => Err(Error::Config(format!(
+                "{}: another process has gone on with the run meanwhile: resume it anew",
+                folder.display()
+            ))),
+        };
+        let run_folder = RunFolder::reopen(folder, progress.metrics_bytes, &mut prepared.notices, is_unchanged)?;
         checkpoint::set_aside(&run_folder.checkpoints(), progress.steps)?;
         run_folder.write("config.toml", prepared.config.to_toml().as_bytes())?;
         run_folder.write("environment.toml", environment.to_toml().as_bytes())?;
@@ -385,15 +394,16 @@ impl Prepared {
 /// The newest checkpoint of the run in `folder` that can be read; what cannot be read is noticed.
 fn newest(
     folder: &Path,
+    checkpoints: &[(u64, PathBuf)],
     device: &Device,
     notices: &mut Vec<String>,
 ) -> Result<(PathBuf, std::collections::BTreeMap<String, Tensor>, Progress)> {
     let mut left_out = Vec::new();
-    for (_, path) in checkpoint::list(&folder.join(super::folder::CHECKPOINTS)) {
-        match checkpoint::load(&path, device) {
+    for (_, path) in checkpoints {
+        match checkpoint::load(path, device) {
             Ok((state, progress)) => {
                 notices.append(&mut left_out);
-                return Ok((path, state, progress));
+                return Ok((path.clone(), state, progress));
             }
             Err(error @ (Error::Format { .. } | Error::Io { .. })) => left_out.push(format!("left out: {error}")),
             Err(error) => return Err(error),

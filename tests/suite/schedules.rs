@@ -146,3 +146,14 @@ fn settings_beyond_all_counting_do_not_hang() {
         assert!((0..50).all(|step| schedule.lr(0.1, step).is_finite()), "{text}");
     }
 }
+
+#[test]
+fn a_rate_that_has_come_to_nothing_stays_so() {
+    for text in ["linear:start=1,end=0,steps=10 * exponential:gamma=2", "cyclic:max=0.1,up=7,mode=exp_range,gamma=1.5"]
+    {
+        let schedule: Schedule = text.parse().expect("a schedule");
+        assert!((0..5000).all(|step| !schedule.lr(0.1, step).is_nan()), "{text}");
+    }
+    let falling: Schedule = "linear:start=1,end=0,steps=10 * exponential:gamma=2".parse().expect("a schedule");
+    assert_eq!(falling.lr(0.1, 4000), 0.0);
+}

@@ -176,6 +176,12 @@ impl Recipe {
                 let has = if matches!(sample.target, Target::Mask(_)) { "mask" } else { "class" };
                 wrong(format!("sample {index} has no numbers to predict, but a {has}"))
             }
+            (Target::Mask(_), _) if self.description.goal == Goal::Classify => {
+                wrong(format!("sample {index} has a mask, but the data set has a class for each sample"))
+            }
+            (Target::Class(_), _) if self.description.goal == Goal::Segment => {
+                wrong(format!("sample {index} has a class, but the data set has a mask for each sample"))
+            }
             (Target::Numbers(numbers), _) if numbers.len() != classes => {
                 let has = counted(numbers.len(), "number");
                 wrong(format!("sample {index} has {has} to predict, but the data set names {classes}"))

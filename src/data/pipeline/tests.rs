@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Tensor;
-use crate::data::{Batch, HostTimes, IGNORED, InMemory, Normalization, Target, Targets, Values};
+use crate::data::{Batch, Description, Goal, HostTimes, IGNORED, InMemory, Normalization, Target, Targets, Values};
 use crate::device::tests::fresh_devices;
 
 /// `len` samples of two pixels: the number's low byte, and 100; its class is the number modulo 3.
@@ -420,11 +420,28 @@ fn labels_out_of_range_are_broken() {
 
 #[test]
 fn classes_of_pixels_out_of_range_are_broken() {
-    let with_mask = |mask: [u8; 2]| {
-        let pipeline = Pipeline::new(counted(1)).map(move |sample, _| {
-            sample.target = Target::Mask(mask.to_vec());
+    /// One picture of two pixels with this mask.
+    struct Masked(Description, [u8; 2]);
+
+    impl Dataset for Masked {
+        fn description(&self) -> &Description {
+            &self.0
+        }
+        fn len(&self) -> usize {
+            1
+        }
+        fn get(&self, _: usize, sample: &mut Sample) -> Result<()> {
+            sample.shape.clone_from(&self.0.shape);
+            sample.input = Values::U8(vec![0; 2]);
+            sample.target = Target::Mask(self.1.to_vec());
             Ok(())
-        });
+        }
+    }
+
+    let with_mask = |mask: [u8; 2]| {
+        let classes = ["a", "b", "c"].map(String::from);
+        let masked = Masked(Description::new("masked", Goal::Segment, classes, [1, 1, 2]), mask);
+        let pipeline = Pipeline::new(Arc::new(masked));
         pipeline.start().expect("threads").next().expect("a batch or an error")
     };
     with_mask([2, IGNORED]).expect("a class and none");

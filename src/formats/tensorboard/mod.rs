@@ -65,11 +65,11 @@ impl EventWriter {
     /// If it cannot be written.
     pub fn create(folder: &Path, step: u64) -> Result<Self> {
         crate::files::create_folder(folder)?;
-        let seconds = now();
-        // TensorBoard reads files of a folder by their names: by the time they were begun
+        // TensorBoard reads files of a folder by their names: by the time they were begun, if clocks are never set back
+        let seconds = newest(folder).map_or(0, |newest| newest + 1).max(now() as u64);
         let mut number = 0;
         let (path, file) = loop {
-            let name = format!("events.out.tfevents.{:010}.brasa.{}.{number}", seconds as u64, std::process::id());
+            let name = format!("events.out.tfevents.{:010}.brasa.{}.{number}", seconds, std::process::id());
             let path = folder.join(name);
             match File::create_new(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
@@ -202,6 +202,17 @@ fn masked_checksum(data: &[u8]) -> u32 {
     crc32c::crc32c(data).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
+/// The seconds in the name of the last event file in `folder`.
+fn newest(folder: &Path) -> Option<u64> {
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let seconds = |name: std::ffi::OsString| -> Option<u64> {
+        let (seconds, _) = name.to_str()?.split_once(".tfevents.")?.1.split_once('.')?;
+        // ten digits are sorted as numbers are
+        seconds.parse().ok().filter(|&seconds: &u64| seconds < 9_999_999_999)
+    };
+    names.filter_map(seconds).max()
+}
+
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
@@ -209,6 +220,16 @@ fn now() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_behind_those_that_were_begun_before_whatever_the_clock_says() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("events.out.tfevents.5000000000.elsewhere"), "").expect("writable");
+        let begin = || EventWriter::create(folder.path(), 1).expect("writable").path().to_owned();
+        let names = [begin(), begin()].map(|path| path.file_name().expect("a file").to_string_lossy().into_owned());
+        assert!(names[0].starts_with("events.out.tfevents.5000000001."), "{names:?}");
+        assert!(names[1].starts_with("events.out.tfevents.5000000002."), "{names:?}");
+    }
 
     /// The records of a file, their checksums checked.
     fn records(bytes: &[u8]) -> Vec<Event> {

@@ -247,11 +247,11 @@ impl Schedule {
                 let steps = length(steps) as f64;
                 base * (start + (end - start) * (t.min(steps) / steps))
             }
-            Self::Step { size, gamma } => base * power(*gamma, step / size),
+            Self::Step { size, gamma } => times(base, power(*gamma, step / size)),
             Self::MultiStep { at, gamma } => {
-                base * power(*gamma, at.iter().filter(|&&change| change <= step).count() as u64)
+                times(base, power(*gamma, at.iter().filter(|&&change| change <= step).count() as u64))
             }
-            Self::Exponential { gamma } => base * power(*gamma, step),
+            Self::Exponential { gamma } => times(base, power(*gamma, step)),
             Self::Polynomial { steps, power } => {
                 let steps = length(steps) as f64;
                 base * (1.0 - t.min(steps) / steps).powf(*power)
@@ -276,10 +276,10 @@ impl Schedule {
                     Cycle::Triangular2 => 0.5_f64.powf(cycle - 1.0),
                     Cycle::ExpRange(gamma) => power(*gamma, step),
                 };
-                base + (max - base) * height * scale
+                base + times((max - base) * height, scale)
             }
             Self::Plateau(_) => base,
-            Self::Chained(parts) => base * parts.iter().map(|part| part.lr(1.0, step)).product::<f64>(),
+            Self::Chained(parts) => times(base, parts.iter().map(|part| part.lr(1.0, step)).fold(1.0, times)),
             Self::Sequential { parts, starts } => {
                 let number = starts.iter().filter(|&&start| start <= step).count();
                 let start = if number == 0 { 0 } else { starts[number - 1] };
@@ -391,6 +391,11 @@ impl Schedule {
 /// From `from` to `to` along half a cosine, as `progress` goes from 0 to 1.
 fn cosine(from: f64, to: f64, progress: f64) -> f64 {
     to + (from - to) / 2.0 * (1.0 + (PI * progress).cos())
+}
+
+/// A product in which 0 wins over infinity: a rate that has come to nothing stays so.
+fn times(a: f64, b: f64) -> f64 {
+    if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
 }
 
 fn power(factor: f64, count: u64) -> f64 {

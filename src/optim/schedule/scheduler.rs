@@ -86,6 +86,11 @@ impl Scheduler {
         self.step
     }
 
+    /// At this step of the schedule.
+    pub fn go_to(&mut self, step: u64) {
+        self.step = step;
+    }
+
     /// At the step of `other`, and with what metrics changed there; the schedule and its base stay what they are: of
     /// another base, a plateau has lowered the same share.
     pub fn go_on_from(&mut self, other: &Self) {

@@ -48,9 +48,14 @@ impl StepResult {
         self.correct / self.targets.max(1.0)
     }
 
-    /// This and a further part of the same step.
+    /// This and a further part of the same step; a part that was not finite was left out.
     fn with(self, part: Self) -> Self {
         let (samples, targets) = (self.samples + part.samples, self.targets + part.targets);
+        match [self.loss, part.loss].map(f32::is_finite) {
+            [true, true] => {}
+            [true, false] => return Self { gradient_norm: part.gradient_norm, samples, ..self },
+            [false, _] => return Self { samples, ..part },
+        }
         let counted = self.counted + part.counted;
         let sum = f64::from(self.loss) * self.counted + f64::from(part.loss) * part.counted;
         Self {
@@ -276,7 +281,9 @@ impl Ring {
             self.open = if self.open.samples == 0 { part } else { self.open.with(part) };
             if ends_step {
                 self.steps += 1;
-                steps.push(std::mem::take(&mut self.open));
+                let step = std::mem::take(&mut self.open);
+                // with its last part all of it is skipped
+                steps.push(if loss.is_finite() { step } else { StepResult { loss, ..step } });
             }
         }
         steps
@@ -409,5 +416,29 @@ impl Evaluation {
         self.counts.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         self.unread = 0;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_was_left_out_says_nothing_of_its_step() {
+        let part = |loss: f32, correct: f64| StepResult {
+            loss,
+            correct,
+            targets: 4.0,
+            counted: 2.0,
+            gradient_norm: loss,
+            samples: 4,
+        };
+        let all = part(1.0, 1.0).with(part(2.0, 3.0));
+        assert_eq!((all.loss, all.correct, all.targets, all.counted, all.samples), (1.5, 4.0, 8.0, 4.0, 8));
+        for [first, second] in [[f32::NAN, 2.0], [2.0, f32::INFINITY]] {
+            let good = part(first, 3.0).with(part(second, 3.0));
+            assert_eq!((good.loss, good.correct, good.targets, good.counted, good.samples), (2.0, 3.0, 4.0, 2.0, 8));
+        }
+        assert!(part(f32::NAN, 0.0).with(part(f32::NAN, 0.0)).loss.is_nan());
     }
 }

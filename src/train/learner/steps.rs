@@ -186,12 +186,13 @@ impl Learner {
                 None => loss.clone(),
                 Some(divisor) => Stage::Update.scope(|| &loss * inverse(divisor)),
             };
+            // there are no further parts
+            let counted = divisor.clone().unwrap_or_else(|| all.clone());
             let checked = || {
                 check_finite(std::slice::from_ref(loss.node()));
                 ending.divided(gradients, divisor)
             };
-            // there are no further parts
-            ending.trace(checked, || [mean.clone(), correct.clone(), all.clone(), all.clone()]);
+            ending.trace(checked, || [mean, correct, all, counted]);
             Vec::new()
         })
     }

@@ -168,7 +168,10 @@ impl<'a> Run<'a> {
     }
 
     fn go_on_from(&mut self, progress: Progress) -> Result<()> {
-        let Progress { steps, epoch, sums, data, test, test_mid_epoch, best, seconds, joules, .. } = progress;
+        let Progress { steps, epoch, mut sums, data, test, test_mid_epoch, best, seconds, joules, .. } = progress;
+        if sums.counted == 0.0 {
+            sums.counted = sums.targets;
+        }
         self.learning_rate = progress.learning_rate.unwrap_or(self.learning_rate);
         let mut callbacks = progress.callbacks;
         self.energy.go_on_from(joules);
@@ -355,7 +358,7 @@ impl<'a> Run<'a> {
         let metrics = EpochMetrics {
             epoch: self.epoch + 1,
             // not a number if all steps were skipped
-            loss: self.sums.loss / self.sums.targets,
+            loss: self.sums.loss / self.sums.counted,
             score: self.trainer.learner.score(self.sums.correct / self.sums.targets),
             samples_per_second: self.samples_per_second(self.watch.elapsed()),
             skipped_steps,
@@ -469,9 +472,10 @@ impl EpochSums {
             // a step that was skipped
             return;
         }
-        self.loss += f64::from(result.loss) * result.targets;
+        self.loss += f64::from(result.loss) * result.counted;
         self.correct += result.correct;
         self.targets += result.targets;
+        self.counted += result.counted;
         self.samples += result.samples;
     }
 }

@@ -83,7 +83,7 @@ impl Run<'_> {
         if let Some(UnderWay { data, schedule, .. }) = failed.filter(|_| self.trainer.learner.is_between_steps()) {
             self.under_way.clear();
             self.data = data;
-            self.trainer.rates.load(schedule);
+            self.trainer.rates.load(schedule, self.steps);
             match self.write_checkpoint() {
                 Ok(_) => {
                     let steps = self.steps;
@@ -165,6 +165,8 @@ impl Run<'_> {
         let folder = self.trainer.folder.checkpoints();
         crate::files::create_folder(&folder)?;
         let path = folder.join(checkpoint::file_name(self.steps));
+        // whoever takes the average of a checkpoint for weights wants its running statistics, too
+        self.trainer.learner.refresh_average()?;
         checkpoint::save(&path, self.trainer.learner.state()?, &progress)?;
         (self.saved_steps, self.unsaved) = (Some(self.steps), false);
         Ok(path)

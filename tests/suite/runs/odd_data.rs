@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use brasa::data::{Dataset, Description, Goal, IGNORED, Pipeline, Sample, Split, Target, Values};
+use brasa::data::{Dataset, Description, Goal, IGNORED, Pipeline, Random, Sample, Split, Target, Values};
 use brasa::train::record::Kind;
 use brasa::train::{Config, Control, Event, ModelName, OnNan, OptimizerName, Precision, Trainer};
 use brasa::{Device, Error, Result};
@@ -306,4 +306,15 @@ fn a_run_does_not_go_on_with_other_classes() {
     assert!(error.contains("the run has learned below") && error.contains("zero"), "{error}");
     assert_eq!(std::fs::read(folder.join("run.json")).expect("it is there"), before);
     assert_eq!(train(Trainer::resume_with_data(&folder, longer, data()).expect("the same classes")).0.steps, 20);
+}
+
+#[test]
+fn a_target_of_another_kind_than_the_data_set_has_is_told() {
+    let class = |sample: &mut Sample, _: &mut Random| {
+        sample.target = Target::Class(0);
+        Ok(())
+    };
+    let batches: Result<Vec<_>> = Sparse::pipeline().map(class).strict(true).start().expect("threads").collect();
+    let error = batches.expect_err("it is strict").to_string();
+    assert!(error.contains("sample 0 has a class, but the data set has a mask for each sample"), "{error}");
 }
