@@ -16,7 +16,9 @@ use super::{assert_float, grad, in_order, numbers, walk};
 #[must_use]
 pub fn vjp(outputs: &[&Tensor], cotangents: &[&Tensor], inputs: &[&Tensor]) -> Vec<Tensor> {
     assert_pairs("vjp", "output", outputs, "cotangent", cotangents);
-    inputs.iter().for_each(|input| assert_float(input));
+    for input in inputs {
+        assert_float(input);
+    }
     let pairs: Vec<_> =
         outputs.iter().zip(cotangents).map(|(&output, &start)| (output.clone(), start.clone())).collect();
     in_order(inputs, &walk(&pairs, &numbers(inputs), &HashSet::new()))
@@ -36,8 +38,9 @@ pub fn vjp(outputs: &[&Tensor], cotangents: &[&Tensor], inputs: &[&Tensor]) -> V
 #[must_use]
 pub fn jvp(outputs: &[&Tensor], inputs: &[&Tensor], tangents: &[&Tensor]) -> Vec<Tensor> {
     assert_pairs("jvp", "input", inputs, "tangent", tangents);
-    // any value would do; detached, so that it is a node of its own and no constant that rules simplify away
-    let cotangents: Vec<Tensor> = outputs.iter().map(|output| output.zeros_like().detach()).collect();
+    // any value would do but 0, where `0 ln y` is 0 for an infinite logarithm; detached, so that it is a node of its own
+    // and no constant that rules simplify away
+    let cotangents: Vec<Tensor> = outputs.iter().map(|output| output.ones_like().detach()).collect();
     let cotangents: Vec<&Tensor> = cotangents.iter().collect();
     let pulled = vjp(outputs, &cotangents, inputs);
     match inner(&pulled, tangents) {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use crate::custom::ALIGNMENT;
 use crate::dtype::DType;
-use crate::graph::{Op, Program, ProgramNode};
+use crate::graph::{Binary, Op, Program, ProgramNode};
 use crate::ops::elementwise;
 
 use super::{PlanOptions, routine, whole};
@@ -334,7 +334,7 @@ impl Chooser<'_> {
 
     fn measure(&self, number: usize) -> Inline {
         let node = &self.program.nodes[number];
-        let mut result = Inline { cost: cost(node), repeated: 1, ..Inline::default() };
+        let mut result = Inline { cost: cost(self.program, node), repeated: 1, ..Inline::default() };
         // what is only waited for is not read
         let read = if matches!(node.op, Op::After) { 1 } else { node.inputs.len() };
         for &input in &node.inputs[..read] {
@@ -490,8 +490,11 @@ fn most_parts(to: &[usize], from: &[usize]) -> usize {
 }
 
 /// Cost of computing one element again, in units of a cheap instruction.
-fn cost(node: &ProgramNode) -> u32 {
+fn cost(program: &Program, node: &ProgramNode) -> u32 {
+    let is_constant = |input: usize| matches!(program.nodes[node.inputs[input]].op, Op::Const(_));
     match &node.op {
+        // nearly always a mean's, of which a row has one
+        Op::Binary(Binary::Div) if is_constant(1) => elementwise::binary(Binary::Mul).cost,
         Op::Const(_) | Op::Uniform | Op::Reshape | Op::After | Op::Iota { .. } => 0,
         Op::Unary(op) => elementwise::unary(*op).cost,
         Op::Binary(op) => elementwise::binary(*op).cost,

@@ -2,13 +2,16 @@
 
 use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
 
-use crate::graph::{Binary, at_callers_line};
+use crate::graph::{Binary, at_callers_line, opaque};
 
 use super::{Operand, Tensor};
 
 /// Beyond it, the inverse hyperbolic functions are `ln 2x` in f32: they differ by `1 / 4x²`. In f16 there are larger
 /// numbers, too.
 const FAR: f64 = 3e4;
+
+/// The logarithm of 2 to base 10 in two parts; the first has few enough bits to be exact times 126.
+const LOG10_2: [f64; 2] = [0.301_029_205_322_265_6, 7.903_417_155_730_175e-7];
 
 /// `e^(x²) erfc(x) / t` for `x ≥ 0` and `t = 1 / (1 + x / 2)`, as a polynomial in `2t - 1`: its Chebyshev series,
 /// relative error 2e-9.
@@ -142,6 +145,8 @@ impl Tensor {
         let above = &x - 1.0;
         let near = (&above + (&above * (&above + 2.0)).sqrt()).log1p();
         let value = x.gt(FAR).where_(x.log() + LN_2, near);
+        // far below 1 the root is that of a positive number
+        let value = x.lt(1.0).where_(f64::NAN, value);
         value.with_gradient(&[&x], |_, inputs, g| vec![Some(g * (inputs[0].square() - 1.0).rsqrt())])
     }
 
@@ -163,18 +168,34 @@ impl Tensor {
         Self::binary(Binary::Pow, 2.0, &x).with_gradient(&[&x], |y, _, g| vec![Some(g * y * LN_2)])
     }
 
-    /// Logarithm to base 2.
+    /// Logarithm to base 2, exact for powers of two.
     #[track_caller]
     #[must_use]
     pub fn log2(&self) -> Self {
-        self.log() * LOG2_E
+        self.logarithm(LOG2_E, |powers, rest| powers + rest)
     }
 
-    /// Logarithm to base 10.
+    /// Logarithm to base 10, exact for powers of ten.
     #[track_caller]
     #[must_use]
     pub fn log10(&self) -> Self {
-        self.log() * LOG10_E
+        self.logarithm(LOG10_E, |powers, rest| &powers * LOG10_2[0] + (rest + powers * LOG10_2[1]))
+    }
+
+    /// `ln x` times `factor`: `join` of the exponent of the nearest power of two and of what this leaves of `x`. A product
+    /// of the whole logarithm would be rounded, to below 13 for 8192.
+    #[track_caller]
+    fn logarithm(&self, factor: f64, join: fn(Self, Self) -> Self) -> Self {
+        let x = self.floats();
+        let value = opaque(|| {
+            let x = x.countable();
+            // limited, so that its power is a normal number
+            let powers = (x.log() * LOG2_E).round().maximum(-126.0).minimum(126.0);
+            let rest = &x * Self::binary(Binary::Pow, 2.0, -&powers);
+            join(powers, rest.log() * factor)
+        });
+        let value = value.to_dtype(x.dtype());
+        value.with_gradient(&[&x], move |_, inputs, g| vec![Some(g * factor / &inputs[0])])
     }
 
     /// `ln(e^a + e^b)`, without overflow.
@@ -237,7 +258,7 @@ impl Tensor {
         value.with_gradient(&[&x], |_, inputs, g| {
             let x = &inputs[0];
             let is_inside = x.ge(0.0).logical_and(&x.le(1.0));
-            vec![Some(is_inside.where_(g / (x * (1.0 - x)), f64::NAN))]
+            vec![Some(g / is_inside.where_(x * (1.0 - x), f64::NAN))]
         })
     }
 

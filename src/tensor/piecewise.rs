@@ -34,7 +34,9 @@ impl Tensor {
         if weight.numel() != 1 {
             shape[1] = weight.numel();
         }
-        self.gt(0.0).where_(self, self * weight.reshape(shape))
+        let is_positive = self.gt(0.0);
+        // a weight's gradient is no product with an infinite element that it does not meet
+        is_positive.where_(self, is_positive.where_(0.0, self) * weight.reshape(shape))
     }
 
     /// `x` limited to `low..high`; the gradient at the limits is 0.

@@ -124,7 +124,8 @@ impl Tensor {
     fn divided(&self, sum: Self, name: &str, axes: &[isize]) -> Self {
         match self.count(name, axes) {
             0 => sum + f64::NAN,
-            count => sum * (1.0 / count as f64),
+            // not times a rounded share: what is the same everywhere is its own mean
+            count => sum / count as f64,
         }
     }
 

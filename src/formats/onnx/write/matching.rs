@@ -70,12 +70,12 @@ pub(super) fn vector(node: &NodeRef, behind: usize, length: usize) -> Option<&No
 
 /// `(x, axes)` of a mean of floats over axes of fixed sizes, whether it keeps them or not.
 pub(super) fn mean<'n>(traced: &Traced, node: &'n NodeRef) -> Option<(&'n NodeRef, &'n [usize])> {
-    let [sum, factor] = operands(node, Binary::Mul)?;
+    let [sum, divisor] = operands(node, Binary::Div)?;
     let (x, axes) = reduction(unshaped(sum), ReduceOp::Sum)?;
     let sizes = traced.sizes(x);
     let count: Option<usize> = axes.iter().map(|&axis| sizes[axis].known()).product();
-    let Op::Const(factor) = factor.op else { return None };
-    let is_mean = node.dtype.is_float() && factor == crate::Scalar::new(node.dtype, 1.0 / count? as f64);
+    let Op::Const(divisor) = divisor.op else { return None };
+    let is_mean = node.dtype.is_float() && divisor == crate::Scalar::new(node.dtype, count? as f64);
     is_mean.then_some((x, axes))
 }
 

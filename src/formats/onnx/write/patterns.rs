@@ -28,8 +28,11 @@ impl Writer<'_> {
             Op::Binary(Binary::Or | Binary::Add) => self.concat(node),
             Op::Binary(Binary::Max) => self.relu(node),
             Op::Binary(Binary::Min) => self.clip(node),
-            Op::Binary(Binary::Mul) => self.mean_or_norm(node),
-            Op::Binary(Binary::Div) => self.softmax_or_pool(node),
+            Op::Binary(Binary::Mul) => self.layer_norm(node, None),
+            Op::Binary(Binary::Div) => match self.mean(node)? {
+                None => self.softmax_or_pool(node),
+                mean => Ok(mean),
+            },
             Op::Binary(Binary::Sub) => self.log_softmax(node),
             Op::Reduce { op: ReduceOp::Max, .. } => self.max_pool(node),
             Op::Reshape => self.upsampled(node),
@@ -168,10 +171,7 @@ impl Writer<'_> {
         Ok(Some(self.to.value("LayerNormalization", &names, attributes, self.traced.sizes(scaled))))
     }
 
-    fn mean_or_norm(&mut self, node: &NodeRef) -> Result<Option<Value>> {
-        if let Some(value) = self.layer_norm(node, None)? {
-            return Ok(Some(value));
-        }
+    fn mean(&mut self, node: &NodeRef) -> Result<Option<Value>> {
         let Some((x, axes)) = mean(self.traced, node) else { return Ok(None) };
         let value = self.whole(x)?;
         let sizes = self.traced.sizes(node);
