@@ -139,18 +139,6 @@ impl Values<'_> {
         self.held[value].is_some_and(|operand| operand.splat)
     }
 
-    /// True if instruction `op` computes the same at all points of a run.
-    fn is_constant(&self, op: &InstrOp) -> bool {
-        match op {
-            InstrOp::Const(_) | InstrOp::Uniform(_) => true,
-            InstrOp::Load { index, valid, .. } => valid.is_empty() && index.as_constant().is_some(),
-            InstrOp::Unary(..) | InstrOp::Binary(..) | InstrOp::Select(..) | InstrOp::Cast(_) | InstrOp::Bitcast(_) => {
-                op.values().all(|value| self.constant[value])
-            }
-            _ => false,
-        }
-    }
-
     /// True if instruction `op` computes the same at all points of a row, but not of the strip.
     fn is_per_row(&self, op: &InstrOp) -> bool {
         match op {
@@ -164,11 +152,49 @@ impl Values<'_> {
     }
 }
 
+/// Which instructions compute the same at all points of a run.
+fn constants(tape: &Tape) -> Vec<bool> {
+    let mut constants = Vec::with_capacity(tape.instrs.len());
+    for instr in &tape.instrs {
+        constants.push(match &instr.op {
+            InstrOp::Const(_) | InstrOp::Uniform(_) => true,
+            InstrOp::Load { index, valid, .. } => valid.is_empty() && index.as_constant().is_some(),
+            InstrOp::Unary(..) | InstrOp::Binary(..) | InstrOp::Select(..) | InstrOp::Cast(_) | InstrOp::Bitcast(_) => {
+                instr.op.values().all(|value| constants[value])
+            }
+            _ => false,
+        });
+    }
+    constants
+}
+
+/// What all stores wait for, as those of an update that may be skipped: each is `select(gate, value, what lies there)`.
+/// And the stores of the values alone, which is nothing to do where the gate is shut.
+fn gate(tape: &Tape, parts: &[Part], constants: &[bool]) -> Option<(ValueId, Vec<Store>)> {
+    let [Part { stores, results, .. }] = parts else { return None };
+    if !results.is_empty() || tape.instrs.iter().any(|instr| instr.op.is_check()) {
+        return None;
+    }
+    let chosen = |store: &Store| {
+        let InstrOp::Select(condition, value, other) = tape.instrs[store.value].op else { return None };
+        let InstrOp::Load { buffer, ref index, ref valid } = tape.instrs[other].op else { return None };
+        let is_kept = buffer == store.buffer && *index == store.index && valid.is_empty();
+        (is_kept && constants[condition]).then_some((condition, value))
+    };
+    let gate = chosen(stores.first()?)?.0;
+    let without = |store: &Store| {
+        let (_, value) = chosen(store).filter(|chosen| chosen.0 == gate)?;
+        Some(Store { value, ..store.clone() })
+    };
+    Some((gate, stores.iter().map(without).collect::<Option<_>>()?))
+}
+
 /// The last instruction that reads each value; the number of instructions for what must stay to the end, None for what
 /// nobody reads.
-fn last_uses(tape: &Tape, parts: &[Part]) -> Vec<Option<usize>> {
+fn last_uses(tape: &Tape, parts: &[Part], gate: Option<ValueId>) -> Vec<Option<usize>> {
     let count = tape.instrs.len();
     let mut last = vec![None; count];
+    gate.into_iter().for_each(|gate| last[gate] = Some(count));
     for part in parts {
         for value in part.results.iter().copied().chain(part.stores.iter().map(|store| store.value)) {
             last[value] = Some(count);
@@ -244,10 +270,15 @@ impl Program {
         (taken, by_rows): (usize, bool),
         dtypes: &[DType],
     ) -> Vec<Self> {
+        let everywhere = constants(tape);
+        let gated = gate(tape, parts, &everywhere);
+        let gate = gated.as_ref().map(|(gate, _)| *gate);
+        let gated = gated.map(|(_, stores)| [Part { stores, results: Vec::new(), end: tape.instrs.len() }]);
+        let parts = gated.as_ref().map_or(parts, |gated| gated);
         let all_stores: Vec<Store> = parts.iter().flat_map(|part| part.stores.iter().cloned()).collect();
         let space = Space::new(axes, fixed, walked, &expressions(tape, &all_stores));
         let count = tape.instrs.len();
-        let mut last_use = last_uses(tape, parts);
+        let mut last_use = last_uses(tape, parts, gate);
         let pairs = pairs(tape, parts, &last_use);
         let mut is_first = vec![false; count];
         for (number, first) in pairs.iter().enumerate().filter_map(|(number, first)| Some((number, (*first)?))) {
@@ -301,7 +332,7 @@ impl Program {
                     Action::Reduced(_) | Action::Spread(_) | Action::Accumulator | Action::Pair { .. } => false,
                     _ => instr.op.values().all(|value| values.is_splat(value)),
                 };
-                values.constant[number] = splat && values.is_constant(&instr.op);
+                values.constant[number] = splat && everywhere[number];
                 let target = values.push(action, splat, number, per_row);
                 values.held[number] = Some(target);
                 let of_first = pairs[number].into_iter().flat_map(|first| tape.instrs[first].op.values());
@@ -324,9 +355,10 @@ impl Program {
             let is_last = place + 1 == parts.len();
             let written_in_place = steps.last().filter(|_| is_last).and_then(|step| written_by(step, &stores));
             let slots = values.slots.count;
+            let gate = gate.map(|gate| values.operand(gate, false).slot);
             let has_planes = results.is_empty() && has_planes(&space, constants.iter().chain(&steps), &stores);
             let space = space.clone();
-            programs.push(Self { space, constants, steps, stores, written_in_place, results, slots, has_planes });
+            programs.push(Self { space, constants, steps, stores, gate, written_in_place, results, slots, has_planes });
         }
         programs
     }
@@ -492,5 +524,33 @@ mod tests {
         // what is the same everywhere is computed once for all
         let constants = [two.clone(), two, binary(Binary::Mul, 0, 1), chain[0].clone(), binary(Binary::Add, 2, 3)];
         assert_eq!(steps(&constants, &[4]), (0, 2));
+    }
+
+    #[test]
+    fn an_update_that_may_be_skipped_has_a_gate_in_place_of_selections() {
+        let load = |buffer, index| InstrOp::Load { buffer, index, valid: Vec::new() };
+        let instr = |op, dtype| Instr { op, dtype };
+        let two = Scalar::new(DType::F32, 2.0);
+        let program = |flag: Ix, to: usize| {
+            let tape = Tape {
+                instrs: vec![
+                    instr(load(2, flag), DType::Bool),
+                    instr(load(0, Ix::axis(0)), DType::F32),
+                    instr(InstrOp::Const(two), DType::F32),
+                    instr(InstrOp::Binary(Binary::Mul, 1, 2), DType::F32),
+                    instr(InstrOp::Select(0, 3, 1), DType::F32),
+                ],
+            };
+            let stores = [Store { buffer: to, index: Ix::axis(0), value: 4 }];
+            Program::new(&[100], (&[], &[0]), &tape, &stores, &[], &[DType::F32, DType::F32, DType::Bool])
+        };
+        let selects = |program: &Program| program.steps.iter().any(|step| matches!(step.action, Action::Select(..)));
+        let gated = program(Ix::constant(0), 0);
+        assert!(gated.gate.is_some_and(|gate| gated.constants.iter().any(|step| step.target.slot == gate)));
+        assert!(!selects(&gated) && gated.written_in_place == Some(0));
+        // elsewhere something has to be written in any case, and what differs from point to point is no gate
+        for other in [program(Ix::constant(0), 1), program(Ix::axis(0), 0)] {
+            assert!(other.gate.is_none() && selects(&other));
+        }
     }
 }

@@ -162,6 +162,9 @@ impl Program {
         let constants = if registers.ready == ready { &[] } else { self.constants.as_slice() };
         let last = (constants.len() + self.steps.len()).saturating_sub(1);
         for (number, step) in constants.iter().chain(&self.steps).enumerate() {
+            if number == constants.len() && self.is_shut(registers) {
+                break;
+            }
             let place = self.written_in_place.filter(|_| number == last);
             if let Some((store, run)) = place.and_then(|store| self.place(store, step, env, registers, strip)) {
                 let mut target = Target::Run(run);
@@ -192,6 +195,9 @@ impl Program {
             registers.slots[slot] = words;
         }
         registers.ready = ready;
+        if self.is_shut(registers) {
+            return;
+        }
         for (number, (access, operand)) in self.stores.iter().enumerate() {
             if written == Some(number) {
                 continue;
@@ -228,6 +234,11 @@ impl Program {
                 }
             });
         }
+    }
+
+    /// Whether nothing is to be stored in this run, once constants are in their registers.
+    fn is_shut(&self, registers: &Registers) -> bool {
+        self.gate.is_some_and(|gate| registers.slots[gate][0] == 0)
     }
 
     /// Where the walked points `at` lie, if the program's results are nothing but them, loaded, and they lie next to

@@ -26,6 +26,8 @@ pub(super) struct Program {
     pub(super) constants: Vec<Step>,
     pub(super) steps: Vec<Step>,
     pub(super) stores: Vec<(Access, Operand)>,
+    /// The constant that says whether anything is computed and stored at all.
+    pub(super) gate: Option<usize>,
     /// The store whose value the last step may compute where it belongs.
     pub(super) written_in_place: Option<usize>,
     /// The values asked for at compilation, in that order.
