@@ -48,8 +48,10 @@
 //! * The first of several largest elements is the `argmax`; `cummax` names the last, as PyTorch.
 //! * Sums by a data-dependent index (`index_add`, `scatter_add`, `bincount_with`, gradients of `gather`) may be
 //!   products with zeros and ones, by which NaN and infinities of one sum reach the others, too.
-//! * Convolutions and their gradients need not multiply by the zeros of padding and dilation: whether NaN and infinity
-//!   times such a zero show in a result is unspecified. Results of 3x3 windows may be computed in small tiles, and such
+//! * Convolutions and their gradients need not multiply by the zeros of padding and dilation, nor products by those that
+//!   the gradient of a slice with steps has between its elements: whether NaN and infinity times such a zero show in a
+//!   result is unspecified. Attention may multiply values that its mask hides by 0, so NaN and infinity among them may
+//!   show. Results of 3x3 windows may be computed in small tiles, and such
 //!   values then reach all of a tile.
 //! * Products of f32 are those of their operands as they are, unless
 //!   [`MatmulPrecision::High`](crate::MatmulPrecision::High) is asked for.
@@ -63,8 +65,10 @@
 //! * At a kink the gradient is PyTorch's: 0 for `relu`, `abs`, `clamp` by numbers, `hardtanh`, `relu6` and the shrinks;
 //!   the left slope for `leaky_relu`, `prelu`, `elu` and their kind.
 //! * Equal arguments of `maximum` and `minimum` share the gradient, and so do equal largest elements in
-//!   [`max_dim`](crate::Tensor::max_dim) and `norm` of infinity. The first one takes it in
-//!   [`max_with_index`](crate::Tensor::max_with_index) and max pooling, the one that is named in `cummax`.
+//!   [`max_dim`](crate::Tensor::max_dim) and `norm` of infinity, and elements equal to the
+//!   [`median`](crate::Tensor::median) of all. The first one takes it in
+//!   [`max_with_index`](crate::Tensor::max_with_index) and max pooling, the one that is named in `cummax` and
+//!   [`median_dim`](crate::Tensor::median_dim).
 //! * `std` and `norm` have gradient 0 where they are 0. `round`, `floor` and their kind have gradient 0 everywhere, and
 //!   so has whatever is computed from integers, bools or comparisons.
 //! * A gradient is a graph: it can be differentiated again. Of products that `scatter_reduce` forms the second

@@ -89,7 +89,10 @@ impl<const AXES: usize> Conv<AXES> {
         let shape = [&[outputs, inputs / options.groups], &kernel[..]].concat();
         Ok(Self {
             weight: init.parameter("weight", shape, weight)?,
-            bias: bias.map(|bias| init.parameter("bias", outputs, bias)).transpose()?,
+            bias: match bias {
+                Some(bias) => Some(init.parameter("bias", outputs, bias)?),
+                None => None,
+            },
             options,
             border: None,
             scope: Scope::over(AXES, ["Conv1d", "Conv2d", "Conv3d"], init.path()),

@@ -32,6 +32,7 @@ impl Embedding {
     /// # Errors
     /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
     /// fails.
+    #[track_caller]
     pub fn with_initial(count: usize, width: usize, initial: Initial, init: &Init) -> Result<Self> {
         let weight = init.parameter("weight", [count, width], initial)?;
         Ok(Self { weight, padding: None, scope: Scope::new("Embedding", init.path()) })

@@ -19,7 +19,8 @@ pub enum BagMode {
     /// Their mean.
     #[default]
     Mean,
-    /// The largest of each feature.
+    /// The largest of each feature. Of equal ones the first takes the gradient; with offsets they share it (PyTorch: the
+    /// first).
     Max,
 }
 
@@ -125,7 +126,7 @@ impl EmbeddingBag {
             return match self.mode {
                 BagMode::Sum => rows.sum_dim(1),
                 BagMode::Mean => rows.mean_dim(1),
-                BagMode::Max => rows.max_dim(1),
+                BagMode::Max => rows.max_with_index(1).0,
             };
         }
         let counts = self.counts(index).unsqueeze(-1);
@@ -134,7 +135,7 @@ impl EmbeddingBag {
         match self.mode {
             BagMode::Sum => counts.where_(rows, 0.0).sum_dim(1),
             BagMode::Mean => counts.where_(rows, 0.0).sum_dim(1) / count.maximum(1.0),
-            BagMode::Max => count.eq(0.0).where_(0.0, counts.where_(rows, f64::NEG_INFINITY).max_dim(1)),
+            BagMode::Max => count.eq(0.0).where_(0.0, counts.where_(rows, f64::NEG_INFINITY).max_with_index(1).0),
         }
     }
 }

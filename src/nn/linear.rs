@@ -36,6 +36,7 @@ impl Linear {
     /// # Errors
     /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
     /// fails.
+    #[track_caller]
     pub fn with_bias(inputs: usize, outputs: usize, bias: Initial, init: &Init) -> Result<Self> {
         Self::with_initial(inputs, outputs, Initial::pytorch_default(inputs), Some(bias), init)
     }
@@ -54,6 +55,7 @@ impl Linear {
     /// # Errors
     /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
     /// fails.
+    #[track_caller]
     pub fn with_initial(
         inputs: usize,
         outputs: usize,
@@ -62,7 +64,10 @@ impl Linear {
         init: &Init,
     ) -> Result<Self> {
         let weight = init.parameter("weight", [outputs, inputs], weight)?;
-        let bias = bias.map(|bias| init.parameter("bias", outputs, bias)).transpose()?;
+        let bias = match bias {
+            Some(bias) => Some(init.parameter("bias", outputs, bias)?),
+            None => None,
+        };
         Ok(Self { weight, bias, scope: Scope::new("Linear", init.path()), tied: None })
     }
 

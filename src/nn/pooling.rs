@@ -142,12 +142,18 @@ impl<const AXES: usize> MaxUnpool<AXES> {
     /// To the smallest size that has this many windows: `(count - 1) · stride - 2 · padding + kernel` along each axis.
     ///
     /// # Panics
-    /// If shapes differ, or kernel, stride or padding are for another number of axes.
+    /// If shapes differ, the input is not `[batch, channels, ..]` or `[channels, ..]`, or kernel, stride or padding are for
+    /// another number of axes.
     #[track_caller]
     pub fn forward(&self, input: &Tensor, indices: &Tensor) -> Tensor {
-        let option = |values: &[usize], axis: usize| if let [one] = values { *one } else { values[axis] };
         let PoolOptions { kernel, stride, padding, .. } = &self.0;
         let stride = if stride.is_empty() { kernel } else { stride };
+        let is_input = input.rank() == AXES + 1 || input.rank() == AXES + 2;
+        assert!(is_input, "max_unpool: {} is not [batch, channels, {AXES} axes]", input.shape());
+        for (what, values) in [("kernel", kernel), ("stride", stride), ("padding", padding)] {
+            assert!(values.len() == 1 || values.len() == AXES, "max_unpool: {what} {values:?} for {AXES} axes");
+        }
+        let option = |values: &[usize], axis: usize| if let [one] = values { *one } else { values[axis] };
         let counts = &input.shape()[input.rank() - AXES..];
         let mut size = Vec::with_capacity(AXES);
         for (axis, &count) in counts.iter().enumerate() {

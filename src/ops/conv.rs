@@ -17,7 +17,7 @@ pub struct ConvOptions {
     pub dilation: Vec<usize>,
     /// Channels are cut into this many groups that do not mix.
     pub groups: usize,
-    /// Added to one end of the output of a transposed convolution.
+    /// Added to one end of the output of a transposed convolution; smaller than the stride or the dilation.
     pub output_padding: Vec<usize>,
     /// Instead of `padding`, as many zeros as keep the size, for a stride of 1; one more at the end if the number is
     /// odd.
@@ -146,7 +146,8 @@ pub fn conv(name: &str, input: &Shape, weight: &Shape, spatial: usize, options: 
 ///
 /// # Errors
 ///
-/// If ranks or channels do not fit, or the output would be empty.
+/// If ranks or channels do not fit, an output padding is neither smaller than its stride nor than its dilation, or the
+/// output would be empty.
 pub fn conv_transpose(
     name: &str,
     input: &Shape,
@@ -169,6 +170,13 @@ pub fn conv_transpose(
     let output_padding = per_axis(name, "output_padding", &options.output_padding, spatial)?;
     let mut sizes = Vec::new();
     for (axis, window) in windows.iter().enumerate() {
+        let (extra, Window { stride, dilation, .. }) = (output_padding[axis], window);
+        if extra >= *stride.max(dilation) {
+            return shape_error(format!(
+                "{name}: {input} x {weight}, output_padding {extra} is not below the larger of stride {stride} and \
+                 dilation {dilation}"
+            ));
+        }
         match window.transposed_size(input[2 + axis], output_padding[axis]) {
             Some(size) if size > 0 => sizes.push(size),
             _ => return shape_error(format!("{name}: {input} x {weight}, the output would be empty")),

@@ -44,7 +44,9 @@ impl Tensor {
         opaque(|| {
             let x = self.to_dtype(DType::F32);
             let inside = x.ge(low).logical_and(&x.le(high));
-            let bin = ((&x - low) * (bins as f64 / (high - low))).floor().clamp(0.0, (bins - 1) as f64);
+            // in PyTorch's order: the rounded width of a bin, or its reciprocal, would move elements over a boundary
+            let width = f64::from(high as f32 - low as f32);
+            let bin = ((&x - low) * bins as f64 / width).floor().clamp(0.0, (bins - 1) as f64);
             let bin = inside.where_(bin.to_dtype(DType::I32), bins);
             bin.bincount(bins + 1).narrow(0, 0, bins).to_dtype(DType::F32)
         })

@@ -151,7 +151,8 @@ impl Tensor {
         self.contract_for(name, other, &left, &right, &out)
     }
 
-    /// `beta · self + alpha · a · b` of matrices; `self` broadcasts.
+    /// `beta · self + alpha · a · b` of matrices; `self` broadcasts. If `beta` is 0, what is in `self` is not looked at:
+    /// neither NaN nor infinity shows.
     #[track_caller]
     #[must_use]
     pub fn addmm(&self, a: &Self, b: &Self, beta: f64, alpha: f64) -> Self {
@@ -159,7 +160,7 @@ impl Tensor {
         self.plus_product("addmm", a.matrix_product("addmm", b), beta, alpha)
     }
 
-    /// `beta · self + alpha · a · b` of batches of matrices; `self` broadcasts.
+    /// `beta · self + alpha · a · b` of batches of matrices, as [`Tensor::addmm`].
     #[track_caller]
     #[must_use]
     pub fn baddbmm(&self, a: &Self, b: &Self, beta: f64, alpha: f64) -> Self {
@@ -170,7 +171,7 @@ impl Tensor {
     fn plus_product(&self, name: &str, product: Self, beta: f64, alpha: f64) -> Self {
         let (own, whole) = (self.shape(), product.shape());
         assert!(own.broadcast(whole).is_some(), "{name}: {own} does not broadcast to the product {whole}");
-        self * beta + product * alpha
+        if beta == 0.0 { product * alpha } else { self * beta + product * alpha }
     }
 
     /// Kronecker's product: each element of `self` times all of `other`; missing leading axes are of size 1.

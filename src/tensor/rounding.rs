@@ -200,7 +200,11 @@ impl Tensor {
     #[must_use]
     pub fn lerp(&self, end: &Self, weight: impl Into<Operand>) -> Self {
         let distance = end - self;
-        match weight.into() {
+        let weight = match weight.into() {
+            Operand::Int(weight) if distance.dtype().is_float() => Operand::Float(weight as f64),
+            weight => weight,
+        };
+        match weight {
             Operand::Tensor(weight) => {
                 let near = weight.abs().lt(0.5);
                 near.where_(self + &distance * &weight, end - distance * (1.0 - &weight))

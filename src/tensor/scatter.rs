@@ -156,6 +156,7 @@ impl Tensor {
             let identity = Self::constant(self.shape().clone(), op.identity(self.dtype()), self.device());
             if include_self { self.clone() } else { hit.where_(identity, self) }
         };
+        let counted = if include_self { hit.ones_like() } else { hit.logical_not() };
         match op {
             ScatterOp::Sum => start(ReduceOp::Sum).add_rows(places, source),
             ScatterOp::Mean => {
@@ -167,25 +168,26 @@ impl Tensor {
                 };
                 hit.where_(mean, sum)
             }
-            ScatterOp::Max => start(ReduceOp::Max).extremum(ReduceOp::Max, scattered),
-            ScatterOp::Min => start(ReduceOp::Min).extremum(ReduceOp::Min, scattered),
+            ScatterOp::Max => start(ReduceOp::Max).extremum(ReduceOp::Max, scattered, &counted),
+            ScatterOp::Min => start(ReduceOp::Min).extremum(ReduceOp::Min, scattered, &counted),
             ScatterOp::Prod => start(ReduceOp::Prod).product(scattered),
         }
     }
 
-    /// [`grouped_extremum`](Self::grouped_extremum), of which equals share the gradient.
+    /// [`grouped_extremum`](Self::grouped_extremum), of which equals share the gradient, own elements only where they are
+    /// `counted`.
     #[track_caller]
-    fn extremum(&self, op: ReduceOp, scattered: &Scattered) -> Self {
+    fn extremum(&self, op: ReduceOp, scattered: &Scattered, counted: &Self) -> Self {
         let Scattered { places, source } = scattered;
         let result = opaque(|| self.grouped_extremum(op, places, source));
-        result.with_gradient(&[self, source, places], move |_, inputs, gradient| {
-            let [x, source, places] = inputs else { unreachable!("three inputs") };
+        result.with_gradient(&[self, source, places, counted], move |_, inputs, gradient| {
+            let [x, source, places, counted] = inputs else { unreachable!("four inputs") };
             // anew, as for [`Tensor::max_dim`]: what was read before may be rounded in another way
             let result = x.grouped_extremum(op, places, source);
-            let (own, winner) = (x.eq(&result), source.eq(result.at(places)));
+            let (own, winner) = (x.eq(&result).logical_and(counted), source.eq(result.at(places)));
             let winners = own.to_dtype(x.dtype()).add_rows(places, &winner.to_dtype(x.dtype()));
             let share = gradient / winners.maximum(1);
-            vec![Some(own.where_(&share, 0)), Some(winner.where_(share.at(places), 0)), None]
+            vec![Some(own.where_(&share, 0)), Some(winner.where_(share.at(places), 0)), None, None]
         })
     }
 

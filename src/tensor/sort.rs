@@ -132,11 +132,20 @@ impl Tensor {
         (values.squeeze(axis), indices.squeeze(axis))
     }
 
-    /// The median of all elements, the lower one of two; NaN if any is.
+    /// The median of all elements, the lower one of two; NaN if any is. Equals share the gradient.
     #[track_caller]
     #[must_use]
     pub fn median(&self) -> Self {
-        self.reshape([self.numel()]).median_dim(0).0
+        let x = self.reshape([self.numel()]);
+        let (median, index) = x.median_dim(0);
+        median.with_gradient(&[&x, &index], |_, inputs, g| {
+            let x = &inputs[0];
+            // anew, as for [`Tensor::max_dim`]: what was read before may be rounded in another way
+            let median = x.at(&inputs[1]);
+            let equal = x.eq(&median).logical_or(&x.isnan().logical_and(&median.isnan()));
+            let share = g.countable() / equal.sum().to_dtype(DType::F32);
+            vec![Some(equal.where_(share.to_dtype(g.dtype()), 0.0)), None]
+        })
     }
 
     /// The medians along `axis` and their indices (i32), the lower one of two; NaN where any is. The axis vanishes.
@@ -176,6 +185,7 @@ impl Tensor {
     }
 
     /// The quantile `q`, 0 to 1, along `axis`, which vanishes: between neighbours linear; NaN where any element is.
+    /// Between equal neighbours it is what they are, infinities included (PyTorch: NaN).
     ///
     /// # Panics
     ///
@@ -197,8 +207,14 @@ impl Tensor {
         let lower = rank as usize;
         let low = values.narrow(axis, lower, 1).squeeze(axis);
         let high = values.narrow(axis, (lower + 1).min(count - 1), 1).squeeze(axis);
-        // not the sum of weighted neighbours: infinities would give NaN
-        let between = if rank == lower as f64 { low } else { &low + (high - &low) * (rank - lower as f64) };
+        let weight = rank - lower as f64;
+        let between = if weight == 0.0 {
+            low
+        } else {
+            // not the sum of weighted neighbours: infinities would give NaN
+            let value = low.eq(&high).where_(&low, low.lerp(&high, weight));
+            value.with_gradient(&[&low, &high], move |_, _, g| vec![Some(g * (1.0 - weight)), Some(g * weight)])
+        };
         last.isnan().where_(last, between)
     }
 

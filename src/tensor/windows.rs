@@ -5,6 +5,7 @@ use crate::graph::Dim;
 use crate::ops::conv::ConvOptions;
 use crate::ops::movement::{self, Moved, Window};
 use crate::ops::{adjoint, ok};
+use crate::shape::Shape;
 
 use super::Tensor;
 
@@ -40,11 +41,14 @@ impl Tensor {
 
     /// The windows of a convolution as columns: `[batch, channels, height, width]` → `[batch, channels · kernel,
     /// positions]`. PyTorch's `nn.functional.unfold`; groups are ignored.
+    ///
+    /// # Panics
+    ///
+    /// If shapes do not fit, or the options are [`same`](ConvOptions::same).
     #[track_caller]
     #[must_use]
     pub fn im2col(&self, kernel: [usize; 2], options: &ConvOptions) -> Self {
-        let windows = ok(options.windows("im2col", &kernel));
-        let moved = self.image_windows("im2col", self.shape(), &windows);
+        let moved = image_windows("im2col", self.shape(), kernel, options);
         let [batch, channels, rows, columns, ..] = *moved.shape.dims() else { unreachable!("six axes") };
         self.moved_zero(moved).permute([0, 1, 4, 5, 2, 3]).reshape([
             batch,
@@ -55,6 +59,10 @@ impl Tensor {
 
     /// The adjoint of [`Tensor::im2col`]: columns added where they came from, into `[batch, channels, height, width]`
     /// of this height and width. PyTorch's `nn.functional.fold`.
+    ///
+    /// # Panics
+    ///
+    /// If shapes do not fit, or the options are [`same`](ConvOptions::same).
     #[track_caller]
     #[must_use]
     pub fn col2im(&self, size: [usize; 2], kernel: [usize; 2], options: &ConvOptions) -> Self {
@@ -63,9 +71,8 @@ impl Tensor {
         };
         let area = kernel[0] * kernel[1];
         assert!(area > 0 && rows.is_multiple_of(area), "col2im: {} with a kernel of {kernel:?}", self.shape());
-        let windows = ok(options.windows("col2im", &kernel));
         let image = [batch, rows / area, size[0], size[1]].into();
-        let moved = self.image_windows("col2im", &image, &windows);
+        let moved = image_windows("col2im", &image, kernel, options);
         let counts = [moved.shape[2], moved.shape[3]];
         assert!(
             counts[0] * counts[1] == positions,
@@ -74,12 +81,6 @@ impl Tensor {
         );
         let split = self.reshape([batch, rows / area, kernel[0], kernel[1], counts[0], counts[1]]);
         adjoint::adjoint(&moved.dims, &image, &split.permute([0, 1, 4, 5, 2, 3]))
-    }
-
-    #[track_caller]
-    fn image_windows(&self, name: &str, image: &crate::Shape, windows: &[Window]) -> Moved {
-        assert!(image.rank() == 4, "{name}: {image} is not [batch, channels, height, width]");
-        ok(movement::windows(name, image, windows))
     }
 
     /// `[.., channels · factor², height, width]` → `[.., channels, height · factor, width · factor]`.
@@ -131,4 +132,11 @@ impl Tensor {
             _ => panic!("{name}: {} is not [.., channels, height, width]", self.shape()),
         }
     }
+}
+
+#[track_caller]
+fn image_windows(name: &str, image: &Shape, kernel: [usize; 2], options: &ConvOptions) -> Moved {
+    assert!(image.rank() == 4, "{name}: {image} is not [batch, channels, height, width]");
+    assert!(!options.same, "{name}: `same` is for convolutions; say padding");
+    ok(movement::windows(name, image, &ok(options.windows(name, &kernel))))
 }

@@ -1,7 +1,7 @@
 //! Where values, gradients and types meet an edge: extrema of what is rounded, infinities, whole numbers, sizes that
 //! stay. Expected values are PyTorch's.
 
-use brasa::autodiff::grad;
+use brasa::autodiff::{grad, jvp};
 use brasa::nn::{Conv2d, Init, InstanceNorm2d, MaxUnpool2d, Module as _};
 use brasa::ops::conv::ConvOptions;
 use brasa::ops::pool::PoolOptions;
@@ -153,6 +153,14 @@ fn infinities_keep_their_gradients() {
         let x = of(&[2.0, 0.5, -0.1]);
         let found = gradient(&x.logit(), &x);
         assert!(found[0].is_nan() && (found[1] - 4.0).abs() < 1e-5 && found[2].is_nan(), "{found:?}");
+        let moved = doubles(&jvp(&[&x.logit()], &[&x], &[&x.ones_like()])[0]);
+        assert!(moved[0].is_nan() && (moved[1] - 4.0).abs() < 1e-5 && moved[2].is_nan(), "{moved:?}");
+        let (x, y) = (of(&[1.0, 2.0, 0.0]), of(&[0.0, 0.5, 0.0]));
+        let moved = doubles(&jvp(&[&x.xlogy(&y)], &[&x], &[&x.ones_like()])[0]);
+        assert_close("xlogy moved", &moved, &[-f64::INFINITY, 0.5_f64.ln(), 0.0], 1e-5, 0.0);
+        let (x, weight) = (of(&[f32::INFINITY, -1.0]), of(&[0.25]));
+        assert_eq!(gradient(&x.prelu(&weight), &weight), [-1.0]);
+        assert_eq!(gradient(&x.prelu(&weight), &x), [1.0, 0.25]);
     }
 }
 
@@ -165,6 +173,9 @@ fn inverse_hyperbolic_functions_are_precise_where_their_formulas_meet() {
         assert_close("asinh", &doubles(&x.asinh()), &expected, 1e-6, 0.0);
         let expected: Vec<f64> = values[1..].iter().map(|&x| f64::from(x).acosh()).collect();
         assert_close("acosh", &doubles(&x.slice(0, 1..).acosh()), &expected, 1e-6, 0.0);
+        let below = Tensor::from_slice(&[0.999_f32, -1.0, -5000.0, -65504.0, -1e8, -1e30], [6], &device);
+        let below = below.expect("small");
+        assert!(doubles(&below.acosh()).iter().all(|value| value.is_nan()), "{:?}", doubles(&below.acosh()));
     }
 }
 

@@ -12,6 +12,7 @@ mod common;
 
 mod autodiff;
 mod beside;
+mod corners;
 mod custom;
 mod determinism;
 mod dtypes;

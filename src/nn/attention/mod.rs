@@ -6,6 +6,8 @@ mod projection;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::refuse;
+use crate::ops::elementwise::broadcast;
+use crate::ops::ok;
 use crate::runtime::Var;
 use crate::tensor::{Mask, Tensor};
 use crate::variables;
@@ -333,12 +335,15 @@ impl MultiheadAttention {
             (Some(masks), Some(causal)) => Some(masks + causal),
             (masks, causal) => masks.or(causal),
         };
-        bias.map(|bias| {
-            let mut widths = vec![(0, 0); bias.rank()];
-            widths[bias.rank() - 1].1 = appended.cast_signed();
-            // everything may look at what is appended
-            if appended > 0 { bias.pad(&widths, 0.0) } else { bias }
-        })
+        if appended == 0 {
+            return bias;
+        }
+        let bias = bias?;
+        // what broadcasts to the input's own keys says nothing of those that are appended, at which everything may look
+        let own = ok(broadcast("attention", bias.shape(), &[key.size(2) - appended].into()));
+        let mut widths = vec![(0, 0); own.rank()];
+        widths[own.rank() - 1].1 = appended.cast_signed();
+        Some(bias.expand(own).pad(&widths, 0.0))
     }
 }
 

@@ -159,10 +159,11 @@ impl Initial {
         }
     }
 
-    /// Draws into `values`, which are empty and have room.
+    /// Draws the variable at `path` into `values`, which are empty and have room.
     #[track_caller]
     pub(super) fn draw(
         self,
+        path: &str,
         shape: &Shape,
         mut values: Vec<f32>,
         generator: &mut Generator,
@@ -175,14 +176,14 @@ impl Initial {
             Self::Uniform { bound } => fill(Box::new(move |g| bound * (2.0 * g.uniform() - 1.0) as f32)),
             Self::Normal { deviation } => fill(Box::new(move |g| deviation * g.normal() as f32)),
             Self::TruncatedNormal { deviation, low, high } => {
-                assert!(low < high && deviation > 0.0, "TruncatedNormal: {self:?} has no room");
+                assert!(low < high && deviation > 0.0, "{path}: {self:?} has no room");
                 fill(Box::new(move |g| g.truncated(deviation.into(), low.into(), high.into()) as f32))
             }
-            Self::Orthogonal { gain } => matrix::orthogonal(shape, gain, &mut values, generator)?,
-            Self::Eye => matrix::eye(shape, &mut values),
-            Self::Dirac { groups } => matrix::dirac(shape, groups, &mut values),
+            Self::Orthogonal { gain } => matrix::orthogonal(path, shape, gain, &mut values, generator)?,
+            Self::Eye => matrix::eye(path, shape, &mut values),
+            Self::Dirac { groups } => matrix::dirac(path, shape, groups, &mut values),
             Self::Sparse { sparsity, deviation } => {
-                matrix::sparse(shape, sparsity, deviation, &mut values, generator)?;
+                matrix::sparse(path, shape, sparsity, deviation, &mut values, generator)?;
             }
         }
         Ok(values)
@@ -269,7 +270,7 @@ mod tests {
     const COUNT: usize = 20_000;
 
     fn draw(initial: Initial, shape: impl Into<Shape>) -> Vec<f64> {
-        let values = initial.draw(&shape.into(), Vec::new(), &mut Generator::new(1, "layer.weight"));
+        let values = initial.draw("layer.weight", &shape.into(), Vec::new(), &mut Generator::new(1, "layer.weight"));
         values.expect("memory").into_iter().map(f64::from).collect()
     }
 
@@ -369,7 +370,7 @@ mod tests {
         let mut firsts = Vec::new();
         for number in 0..2_000 {
             let mut generator = Generator::new(number, "w");
-            let values = Initial::Orthogonal { gain: 1.0 }.draw(&[2, 2].into(), Vec::new(), &mut generator);
+            let values = Initial::Orthogonal { gain: 1.0 }.draw("w", &[2, 2].into(), Vec::new(), &mut generator);
             firsts.push(f64::from(values.expect("memory")[0]));
         }
         assert_distributed("orthogonal", firsts, |x| 1.0 - x.clamp(-1.0, 1.0).acos() / std::f64::consts::PI);

@@ -8,12 +8,13 @@ use super::initial::{Generator, NoRoom, room};
 /// makes it uniform (Mezzadri, arXiv math-ph/0609050).
 #[track_caller]
 pub(super) fn orthogonal(
+    path: &str,
     shape: &Shape,
     gain: f32,
     values: &mut Vec<f32>,
     generator: &mut Generator,
 ) -> Result<(), NoRoom> {
-    assert!(shape.rank() >= 2, "Orthogonal: {shape} is not a matrix");
+    assert!(shape.rank() >= 2, "{path}: Orthogonal, but {shape} is not a matrix");
     let (rows, columns) = (shape[0], shape[1..].iter().product::<usize>());
     let (count, length) = (rows.min(columns), rows.max(columns));
     // one behind the other
@@ -44,17 +45,20 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 #[track_caller]
-pub(super) fn eye(shape: &Shape, values: &mut Vec<f32>) {
-    assert!(shape.rank() == 2, "Eye: {shape} is not a matrix");
+pub(super) fn eye(path: &str, shape: &Shape, values: &mut Vec<f32>) {
+    assert!(shape.rank() == 2, "{path}: Eye, but {shape} is not a matrix");
     values.resize(shape.numel(), 0.0);
     (0..shape[0].min(shape[1])).for_each(|place| values[place * shape[1] + place] = 1.0);
 }
 
 #[track_caller]
-pub(super) fn dirac(shape: &Shape, groups: usize, values: &mut Vec<f32>) {
-    assert!(shape.rank() >= 3, "Dirac: {shape} is not a kernel [outputs, inputs, ...]");
+pub(super) fn dirac(path: &str, shape: &Shape, groups: usize, values: &mut Vec<f32>) {
+    assert!(shape.rank() >= 3, "{path}: Dirac, but {shape} is not a kernel [outputs, inputs, ...]");
     let (outputs, inputs) = (shape[0], shape[1]);
-    assert!(groups > 0 && outputs.is_multiple_of(groups), "Dirac: {outputs} outputs in {groups} groups");
+    assert!(
+        groups > 0 && outputs.is_multiple_of(groups),
+        "{path}: Dirac, but {shape} has {outputs} outputs in {groups} groups"
+    );
     let kernel = &shape[2..];
     let size: usize = kernel.iter().product();
     let centre = kernel.iter().fold(0, |number, &size| number * size + size / 2);
@@ -69,14 +73,15 @@ pub(super) fn dirac(shape: &Shape, groups: usize, values: &mut Vec<f32>) {
 
 #[track_caller]
 pub(super) fn sparse(
+    path: &str,
     shape: &Shape,
     sparsity: f32,
     deviation: f32,
     values: &mut Vec<f32>,
     generator: &mut Generator,
 ) -> Result<(), NoRoom> {
-    assert!(shape.rank() == 2, "Sparse: {shape} is not a matrix");
-    assert!((0.0..=1.0).contains(&sparsity), "Sparse: sparsity {sparsity} is not in 0..=1");
+    assert!(shape.rank() == 2, "{path}: Sparse, but {shape} is not a matrix");
+    assert!((0.0..=1.0).contains(&sparsity), "{path}: Sparse, but the sparsity {sparsity} is not in 0..=1");
     let (rows, columns) = (shape[0], shape[1]);
     // in f32: a tenth is a little more in f64
     let zeros = (sparsity * rows as f32).ceil() as usize;

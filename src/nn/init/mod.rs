@@ -69,6 +69,10 @@ impl Init {
     ///
     /// # Errors
     /// If there is no memory for it, it has more elements than 32-bit indices reach, or the device fails.
+    ///
+    /// # Panics
+    /// If `initial` is not for this shape, or its numbers leave nothing to draw.
+    #[track_caller]
     pub fn parameter(&self, name: &str, shape: impl Into<Shape>, initial: Initial) -> Result<Var> {
         self.variable(name, VarKind::Parameter, shape.into(), initial)
     }
@@ -77,6 +81,10 @@ impl Init {
     ///
     /// # Errors
     /// If there is no memory for it, it has more elements than 32-bit indices reach, or the device fails.
+    ///
+    /// # Panics
+    /// If `initial` is not for this shape, or its numbers leave nothing to draw.
+    #[track_caller]
     pub fn buffer(&self, name: &str, shape: impl Into<Shape>, initial: Initial) -> Result<Var> {
         self.variable(name, VarKind::Buffer, shape.into(), initial)
     }
@@ -95,12 +103,14 @@ impl Init {
     }
 
     /// Draws a variable of this model anew.
+    #[track_caller]
     pub(super) fn redraw(&self, variable: &Var, initial: Initial) -> Result<()> {
         let Some(seed) = self.seed else { return Ok(()) };
         let values = self.draw(variable.name(), variable.shape(), initial, seed)?;
         variable.set(&Tensor::from_slice(&values, variable.shape(), &self.device)?)
     }
 
+    #[track_caller]
     fn variable(&self, name: &str, kind: VarKind, shape: Shape, initial: Initial) -> Result<Var> {
         let path = self.join(name);
         let Some(seed) = self.seed else {
@@ -112,6 +122,7 @@ impl Init {
     }
 
     /// The first values of the variable at `path`.
+    #[track_caller]
     fn draw(&self, path: &str, shape: &Shape, initial: Initial, seed: u64) -> Result<Vec<f32>> {
         let none = |NoRoom { bytes }| {
             self.device.out_of_host_memory(bytes, format!("first values of {path} {} {shape}", DType::F32))
@@ -119,7 +130,7 @@ impl Init {
         let values = room(shape.numel()).map_err(none)?;
         // only now, as want of memory says more: what to do about it
         in_reach(path, shape)?;
-        initial.draw(shape, values, &mut Generator::new(seed, path)).map_err(none)
+        initial.draw(path, shape, values, &mut Generator::new(seed, path)).map_err(none)
     }
 }
 

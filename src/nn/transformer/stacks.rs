@@ -7,17 +7,14 @@ use crate::variables;
 use super::super::{Attention, AttentionMasks, Init, Initial, KeyValueCache, LayerNorm, Module, Variables, fans};
 use super::{DecoderCache, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions};
 
-/// `layers.0` and so on, and `norm` behind them.
-fn stack<L>(
-    options: TransformerOptions,
-    layers: usize,
-    norm: bool,
-    init: &Init,
-    layer: impl Fn(TransformerOptions, &Init) -> Result<L>,
-) -> Result<(Vec<L>, Option<LayerNorm>)> {
-    let layers =
-        (0..layers).map(|index| layer(options, &init.at(format_args!("layers.{index}")))).collect::<Result<_>>()?;
-    Ok((layers, norm.then(|| options.norm(&init.at("norm"))).transpose()?))
+/// Layer number `index`.
+fn place(init: &Init, index: usize) -> Init {
+    init.at(format_args!("layers.{index}"))
+}
+
+/// What is behind the layers.
+fn last_norm(options: &TransformerOptions, norm: bool, init: &Init) -> Result<Option<LayerNorm>> {
+    norm.then(|| options.norm(&init.at("norm"))).transpose()
 }
 
 #[track_caller]
@@ -49,9 +46,13 @@ impl TransformerEncoder {
     /// # Errors
     /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
     /// fails.
+    #[track_caller]
     pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
-        let (layers, norm) = stack(options, layers, norm, init, TransformerEncoderLayer::new)?;
-        Ok(Self { layers, norm })
+        let mut made = Vec::with_capacity(layers);
+        for index in 0..layers {
+            made.push(TransformerEncoderLayer::new(options, &place(init, index))?);
+        }
+        Ok(Self { layers: made, norm: last_norm(&options, norm, init)? })
     }
 
     /// The output with some positions hidden in every layer.
@@ -118,9 +119,13 @@ impl TransformerDecoder {
     /// # Errors
     /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
     /// fails.
+    #[track_caller]
     pub fn new(options: TransformerOptions, layers: usize, norm: bool, init: &Init) -> Result<Self> {
-        let (layers, norm) = stack(options, layers, norm, init, TransformerDecoderLayer::new)?;
-        Ok(Self { layers, norm })
+        let mut made = Vec::with_capacity(layers);
+        for index in 0..layers {
+            made.push(TransformerDecoderLayer::new(options, &place(init, index))?);
+        }
+        Ok(Self { layers: made, norm: last_norm(&options, norm, init)? })
     }
 
     /// The output for `input` and an encoder's output `memory`; masks for each attention of every layer.
@@ -229,6 +234,7 @@ impl Transformer {
     /// # Errors
     /// If there is no memory for its variables, one of them has more elements than 32-bit indices reach, or the device
     /// fails.
+    #[track_caller]
     pub fn new(options: TransformerOptions, encoders: usize, decoders: usize, init: &Init) -> Result<Self> {
         let full = TransformerOptions { attention: Attention::Full, ..options };
         let made = Self {

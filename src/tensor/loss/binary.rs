@@ -84,8 +84,10 @@ impl Tensor {
         let losses = losses.with_gradient(&[&p, &target], move |_, inputs, g| {
             let (p, t) = (&inputs[0], &inputs[1]);
             let (yes, no) = logarithms(p);
-            let slope = (p - t) / (p * (1.0 - p)).maximum(1e-12);
-            vec![Some(g * slope), Some(g * (no - yes))]
+            // 1e-12 is 0 in f16
+            let [p, t, own] = [p, t, g].map(Self::countable);
+            let slope = (&p - t) / (&p * (1.0 - &p)).maximum(1e-12);
+            vec![Some((own * slope).to_dtype(g.dtype())), Some(g * (no - yes))]
         });
         options.reduce("binary_cross_entropy", losses)
     }

@@ -26,6 +26,9 @@ impl Tensor {
     /// The forward recursion is composed step by step over time, in log space, in f32: graph and launches grow with
     /// `time`. No gradient flows from a sequence that cannot be aligned. A time or a length beyond what there is becomes
     /// an error of the device.
+    ///
+    /// The gradient by the logarithms of probabilities is the true derivative, where PyTorch's already has the softmax's
+    /// behind it: behind a `log_softmax` both are the same.
     #[track_caller]
     #[must_use]
     pub fn ctc_loss(&self, labels: &Self, times: &Self, lengths: &Self, options: &CTCLoss) -> Self {

@@ -75,7 +75,7 @@ impl Tensor {
         );
         let variance = variance.full_precision();
         let variance = if of_rows { &variance.unsqueeze(-1) } else { &variance };
-        let v = variance + (variance.maximum(epsilon) - variance).detach();
+        let v = variance.maximum(epsilon).with_gradient(&[variance], |_, _, g| vec![Some(g.clone())]);
         let mut losses = (v.log() + (x - target).square() / v) * 0.5;
         if full {
             losses += 0.5 * std::f64::consts::TAU.ln();

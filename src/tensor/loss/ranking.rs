@@ -84,10 +84,13 @@ impl Tensor {
         let [x, other] = &self.alike("cosine_embedding_loss", other);
         let fits = x.rank() > 0 && target.shape().dims() == &x.shape()[..x.rank() - 1];
         assert!(fits, "cosine_embedding_loss: {} with target {}", x.shape(), target.shape());
+        // 1e-12 is 0 in f16
+        let (dtype, x, other) = (x.dtype(), x.countable(), other.countable());
         let (own, others) = (x.square().sum_dim(-1) + 1e-12, other.square().sum_dim(-1) + 1e-12);
         let cosine = (x * other).sum_dim(-1) / (own * others).sqrt();
         let (alike, apart) = (target.eq(1.0), target.eq(-1.0));
-        reduction.apply(&(alike.where_(1.0 - &cosine, 0.0) + apart.where_((cosine - margin).hinge(), 0.0)))
+        let losses = alike.where_(1.0 - &cosine, 0.0) + apart.where_((cosine - margin).hinge(), 0.0);
+        reduction.apply(&losses.to_dtype(dtype))
     }
 
     /// The norm of the difference along the last axis.

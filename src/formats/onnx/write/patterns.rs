@@ -29,9 +29,10 @@ impl Writer<'_> {
             Op::Binary(Binary::Max) => self.relu(node),
             Op::Binary(Binary::Min) => self.clip(node),
             Op::Binary(Binary::Mul) => self.layer_norm(node, None),
-            Op::Binary(Binary::Div) => match self.mean(node)? {
-                None => self.softmax_or_pool(node),
-                mean => Ok(mean),
+            // a pool's windows are a reduction's rows, too
+            Op::Binary(Binary::Div) => match self.softmax_or_pool(node)? {
+                None => self.mean(node),
+                value => Ok(value),
             },
             Op::Binary(Binary::Sub) => self.log_softmax(node),
             Op::Reduce { op: ReduceOp::Max, .. } => self.max_pool(node),
