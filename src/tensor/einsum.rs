@@ -26,7 +26,22 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn einsum(equation: &str, operands: &[&Self]) -> Self {
-        let Equation { inputs, output, sizes } = ok(Equation::parse(equation, operands));
+        ok(Self::einsum_within(equation, operands, |_| Ok(())))
+    }
+
+    /// [`Tensor::einsum`], if `check` accepts the shape of each product on the way and that of the result.
+    ///
+    /// # Errors
+    /// If the equation is none, or does not fit the operands, and those of `check`.
+    #[track_caller]
+    pub(crate) fn einsum_within(
+        equation: &str,
+        operands: &[&Self],
+        check: impl Fn(&Shape) -> Result<()>,
+    ) -> Result<Self> {
+        let Equation { inputs, output, sizes } = Equation::parse(equation, operands)?;
+        let check = |labels: &[u8]| check(&labels.iter().map(|label| sizes[label]).collect());
+        check(&output)?;
         let mut terms = Vec::with_capacity(operands.len());
         for (operand, labels) in operands.iter().zip(inputs) {
             terms.push(Term { tensor: (*operand).clone(), labels }.with_diagonals().without_repeated(&sizes));
@@ -36,18 +51,11 @@ impl Tensor {
         while let Some(term) = rest.next() {
             let wanted =
                 |label: u8| output.contains(&label) || rest.as_slice().iter().any(|t| t.labels.contains(&label));
-            product = product.times(term, wanted);
+            let labels = product.labels_with(&term, wanted);
+            check(&labels)?;
+            product = product.times(term, labels);
         }
-        product.summed(|label| output.contains(&label)).arranged(&output, &sizes)
-    }
-
-    /// The shape of [`Tensor::einsum`].
-    ///
-    /// # Errors
-    /// If the equation is none, or does not fit the operands.
-    pub(crate) fn einsum_shape(equation: &str, operands: &[&Self]) -> Result<Shape> {
-        let Equation { output, sizes, .. } = Equation::parse(equation, operands)?;
-        Ok(output.iter().map(|label| sizes[label]).collect())
+        Ok(product.summed(|label| output.contains(&label)).arranged(&output, &sizes))
     }
 }
 
@@ -96,20 +104,25 @@ impl Term {
         self
     }
 
-    /// The product, summed over the axes that nobody wants any more.
+    /// The labels of either term that are wanted.
+    fn labels_with(&self, other: &Self, wanted: impl Fn(u8) -> bool) -> Vec<u8> {
+        let mut labels: Vec<u8> = self.labels.iter().copied().filter(|&label| wanted(label)).collect();
+        labels.extend(other.labels.iter().filter(|label| wanted(**label) && !self.labels.contains(label)));
+        labels
+    }
+
+    /// The product, summed over the axes that are not among its `labels`.
     #[track_caller]
-    fn times(self, other: Self, wanted: impl Fn(u8) -> bool) -> Self {
-        let left = self.summed_for(&other, &wanted);
-        let right = other.summed_for(&left, &wanted);
-        let mut labels: Vec<u8> = left.labels.iter().copied().filter(|&label| wanted(label)).collect();
-        labels.extend(right.labels.iter().filter(|label| wanted(**label) && !left.labels.contains(label)));
+    fn times(self, other: Self, labels: Vec<u8>) -> Self {
+        let left = self.summed_for(&other, &labels);
+        let right = other.summed_for(&left, &labels);
         let tensor = left.tensor.contract_for("einsum", &right.tensor, &left.labels, &right.labels, &labels);
         Self { tensor, labels }
     }
 
     #[track_caller]
-    fn summed_for(self, other: &Self, wanted: &impl Fn(u8) -> bool) -> Self {
-        self.summed(|label| wanted(label) || other.labels.contains(&label))
+    fn summed_for(self, other: &Self, labels: &[u8]) -> Self {
+        self.summed(|label| labels.contains(&label) || other.labels.contains(&label))
     }
 
     /// With its axes in the output's order.

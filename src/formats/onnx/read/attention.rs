@@ -127,11 +127,14 @@ fn composed(call: &Call<'_>, [query, key, value]: [&Tensor; 3], scale: f64, soft
             dtype if dtype.is_float() => mask.to_dtype(DType::F32),
             other => return fail(format!("its mask is {other}")),
         };
+        // a number is one for all keys
+        let mask = if mask.rank() == 0 { mask.reshape([1]) } else { mask };
         // keys that the mask does not know are hidden
-        let missing = keys.saturating_sub(mask.shape().last().copied().unwrap_or(keys));
-        if missing > 0 && mask.shape().last() != Some(&1) {
+        let (last, known) = (mask.rank() - 1, mask.shape()[mask.rank() - 1]);
+        if known < keys && known != 1 {
+            call.shape(&[&mask.shape()[..last], &[keys]].concat())?;
             let mut widths = vec![(0, 0); mask.rank()];
-            widths[mask.rank() - 1] = (0, missing.cast_signed());
+            widths[last] = (0, (keys - known).cast_signed());
             hide(mask.pad(&widths, f64::NEG_INFINITY))?;
         } else {
             hide(mask)?;

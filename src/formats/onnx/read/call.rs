@@ -91,9 +91,7 @@ impl Pass<'_> {
         if shape.rank() > MAX_RANK {
             return fail(format!("a shape of {} axes, more than {MAX_RANK}", shape.rank()));
         }
-        // one of the sizes may be 0, which the others must not overflow
-        let whole = sizes.iter().fold(1_usize, |whole, &size| whole.saturating_mul(size.max(1)));
-        if whole > self.limit {
+        if checks::span(sizes) > self.limit {
             return fail(format!(
                 "a value of shape {shape} is refused: it has more than {} elements, {}",
                 self.limit,

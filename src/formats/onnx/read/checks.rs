@@ -62,6 +62,11 @@ pub(super) fn shape_along(rank: usize, axis: usize, size: usize) -> Vec<usize> {
     shape
 }
 
+/// The elements of a shape, in which a size of 0 counts as 1: what the others make must not overflow, either.
+pub(super) fn span(sizes: &[usize]) -> usize {
+    sizes.iter().fold(1, |span: usize, &size| span.saturating_mul(size.max(1)))
+}
+
 /// Sizes that must not be negative.
 pub(super) fn sizes(values: &[i64], what: &str) -> Result<Vec<usize>> {
     match values.iter().map(|&value| usize::try_from(value).ok().filter(|&size| size <= MAX_ELEMENTS)).collect() {

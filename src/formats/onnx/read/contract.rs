@@ -8,6 +8,7 @@ use crate::tensor::Tensor;
 
 use super::call::{Call, Outputs, fail, one};
 use super::checks::{alike, float};
+use super::elementwise::wrapped;
 use super::table::{Operator, microsoft, op};
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -82,9 +83,8 @@ fn einsum(call: &Call<'_>) -> Outputs {
         operands = operands.iter().map(|operand| operand.to_dtype(DType::F32)).collect();
     }
     let operands: Vec<&Tensor> = operands.iter().collect();
-    let shape = Tensor::einsum_shape(&equation, &operands)?;
-    call.shape(&shape)?;
-    one(Tensor::einsum(&equation, &operands))
+    let sum = Tensor::einsum_within(&equation, &operands, |shape| call.shape(shape).map(drop))?;
+    one(wrapped(call, sum)?)
 }
 
 fn fused(call: &Call<'_>) -> Outputs {

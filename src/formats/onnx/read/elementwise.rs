@@ -127,7 +127,7 @@ fn arithmetic(call: &Call<'_>, of: Arithmetic, f: fn(&Tensor, &Tensor) -> Tensor
 }
 
 /// What is computed of integers that are wider here than in the file, in the width of the file.
-fn wrapped(call: &Call<'_>, result: Tensor) -> Result<Value> {
+pub(super) fn wrapped(call: &Call<'_>, result: Tensor) -> Result<Value> {
     use ElementType::{Int8, Int16, Uint8, Uint16};
     match call.element() {
         Some(element @ (Int8 | Int16 | Uint8 | Uint16)) if !result.dtype().is_float() => {
@@ -338,7 +338,7 @@ fn choose(call: &Call<'_>) -> Outputs {
                 (HostData::Bools(a), HostData::Bools(b)) => HostData::Bools(either(takes, a, b)),
                 (a, _) => a,
             };
-            return one(HostTensor { shape, data, dtype: a.dtype });
+            return one(HostTensor::new(shape, data, a.dtype));
         }
     }
     let condition = call.bool(0)?;

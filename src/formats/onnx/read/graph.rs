@@ -9,6 +9,7 @@ use crate::runtime::{Var, VarKind};
 
 use super::super::proto::{AttributeProto, AttributeType, ElementType, GraphProto, NodeProto, TensorProto, ValueInfo};
 use super::call::fail;
+use super::external::Files;
 use super::order::order;
 use super::stored::Stored;
 use super::table::{Operator, operator};
@@ -83,7 +84,7 @@ pub(super) fn about(what: impl FnOnce() -> String) -> impl FnOnce(Error) -> Erro
 /// What makes graphs of messages.
 pub(super) struct Builder<'a> {
     pub(super) device: &'a Device,
-    pub(super) folder: Option<&'a Path>,
+    files: Files<'a>,
     /// Versions of the domains' operators.
     pub(super) opsets: HashMap<String, i64>,
     /// The places of names, in each graph around this one from the outermost on.
@@ -98,7 +99,7 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     pub(super) fn new(device: &'a Device, folder: Option<&'a Path>, opsets: HashMap<String, i64>) -> Self {
         let (scopes, types, variables) = (Vec::new(), Vec::new(), Vec::new());
-        Self { device, folder, opsets, scopes, types, elements: 0, variables }
+        Self { device, files: Files::of(folder), opsets, scopes, types, elements: 0, variables }
     }
 
     /// How many places there are.
@@ -184,7 +185,7 @@ impl<'a> Builder<'a> {
     fn initializer(&mut self, tensor: TensorProto, kinds: &Kinds) -> Result<(Constant, ElementType)> {
         let kind = kinds.kind(&tensor.name);
         let name = tensor.name.clone();
-        let stored = Stored::read(tensor, self.folder)?;
+        let stored = Stored::read(tensor, &mut self.files)?;
         let element = stored.element;
         self.elements = self.elements.saturating_add(stored.numel());
         let constant = match kind {
@@ -267,7 +268,7 @@ impl<'a> Builder<'a> {
             }
             Ok(AttributeType::Tensor) => {
                 let Some(tensor) = proto.t else { return fail("has no tensor") };
-                let stored = Stored::read(tensor, self.folder)?;
+                let stored = Stored::read(tensor, &mut self.files)?;
                 self.elements = self.elements.saturating_add(stored.numel());
                 Attribute::Tensor(stored.into_value(self.device)?)
             }

@@ -75,7 +75,7 @@ pub(super) fn arithmetic(call: &Call<'_>, of: Arithmetic) -> Result<Option<HostT
         (HostData::Bools(_), HostData::Bools(_)) => return fail("is not defined for bool"),
         _ => return fail(format!("{dtype} and {} do not mix", call.value(1)?.dtype())),
     };
-    Ok(Some(HostTensor { shape, data, dtype }))
+    Ok(Some(HostTensor::new(shape, data, dtype)))
 }
 
 /// The result of a comparison, if both inputs are on the host.
@@ -109,7 +109,7 @@ pub(super) fn unary(call: &Call<'_>, ints: fn(i128) -> i128, floats: fn(f32) -> 
         HostData::Floats(values) => HostData::Floats(values.iter().map(|&value| floats(value)).collect()),
         HostData::Bools(_) => return None,
     };
-    Some(HostTensor { shape: host.shape.clone(), data, dtype: host.dtype })
+    Some(HostTensor::new(host.shape.clone(), data, host.dtype))
 }
 
 /// The elements in another type.
@@ -130,5 +130,5 @@ pub(super) fn cast(host: &HostTensor, dtype: DType, range: Option<(i64, i64)>) -
         };
         HostData::Ints(ints)
     };
-    HostTensor { shape: host.shape.clone(), data, dtype }
+    HostTensor::new(host.shape.clone(), data, dtype)
 }

@@ -11,6 +11,7 @@ use crate::tensor::{ScatterOp, Tensor};
 
 use super::call::{Call, Outputs, fail, one};
 use super::checks::{axis, shape_along};
+use super::elementwise::wrapped;
 use super::table::{Operator, op};
 use super::value::{HOST_ELEMENTS, HostData, HostTensor, Value};
 
@@ -183,7 +184,15 @@ fn scatter(call: &Call<'_>) -> Outputs {
         Some(ScatterOp::Sum) => x.scatter_add(axis, &index, &updates),
         Some(op) => x.scatter_reduce(axis, &index, &updates, op, true),
     };
-    one(value.to_dtype(dtype))
+    joined(call, value.to_dtype(dtype))
+}
+
+/// What elements were put into; sums and products of narrow integers wrap.
+fn joined(call: &Call<'_>, value: Tensor) -> Outputs {
+    match reduction(call)? {
+        Some(ScatterOp::Sum | ScatterOp::Prod) => one(wrapped(call, value)?),
+        _ => one(value),
+    }
 }
 
 fn scatter_nd(call: &Call<'_>) -> Outputs {
@@ -212,7 +221,7 @@ fn scatter_nd(call: &Call<'_>) -> Outputs {
         Some(ScatterOp::Sum) => table.index_add(0, &place, &updates),
         Some(op) => table.scatter_reduce(0, &spread(), &updates, op, true),
     };
-    one(value.reshape(x.shape()).to_dtype(dtype))
+    joined(call, value.reshape(x.shape()).to_dtype(dtype))
 }
 
 /// Coordinates of what is not zero, which are read.

@@ -9,6 +9,7 @@ mod contract;
 mod conv;
 mod detection;
 mod elementwise;
+mod external;
 mod generate;
 mod graph;
 mod host;

@@ -27,11 +27,9 @@ use super::info::TensorInfo;
 use super::order::unsupported;
 use super::prepared::prepare;
 use super::table::Function;
-use super::value::{HostData, Value};
+use super::value::{ELEMENTS, HostData, Value};
 
-/// A value may have this many elements, however small the model is.
-const ELEMENTS: usize = 1 << 24;
-/// And this many for each element of the model and its inputs.
+/// Beside [`ELEMENTS`], a value may have this many for each element of the model and its inputs.
 const GROWTH: usize = 1024;
 /// The name of a model that came without a file, in messages.
 const NAMELESS: &str = "ONNX model";
@@ -276,8 +274,11 @@ impl Core {
             let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
             return fail(format!("{} inputs are given, and it takes {}: {}", inputs.len(), names.len(), some(&names)));
         }
+        let pass = self.pass(inputs);
         for (input, info) in inputs.iter().zip(&self.inputs) {
             info.check(input)?;
+            // one without elements may have any other sizes
+            pass.shape(input.shape()).map_err(about(|| format!("input `{}`", info.name)))?;
             if *input.device() != self.device {
                 let (given, own) = (input.device().name(), self.device.name());
                 return fail(format!("input `{}` is on {given}, and the model on {own}: use to_device", info.name));
@@ -292,9 +293,13 @@ impl Core {
         self.traced(inputs).map_err(|error| at(&self.path, error))
     }
 
-    fn traced(&self, inputs: &[Tensor]) -> Result<(Vec<Tensor>, bool)> {
+    fn pass(&self, inputs: &[Tensor]) -> Pass<'_> {
         let elements = inputs.iter().fold(self.elements, |sum, input| sum.saturating_add(input.numel()));
-        let pass = Pass::new(&self.device, limit(elements), self.by_pytorch);
+        Pass::new(&self.device, limit(elements), self.by_pytorch)
+    }
+
+    fn traced(&self, inputs: &[Tensor]) -> Result<(Vec<Tensor>, bool)> {
+        let pass = self.pass(inputs);
         let mut values = vec![None; self.places];
         for (&place, input) in self.graph.inputs.iter().zip(inputs) {
             values[place] = Some(Value::Tensor(input.clone()));

@@ -200,7 +200,7 @@ fn concat(call: &Call<'_>) -> Outputs {
         && whole.numel() <= HOST_ELEMENTS
         && let Some(data) = joined(&hosts)
     {
-        return one(HostTensor { shape: whole, data, dtype: hosts[0].dtype });
+        return one(HostTensor::new(whole, data, hosts[0].dtype));
     }
     let mut tensors = values.iter().map(|value| call.on_device(value)).collect::<Result<Vec<_>>>()?;
     let dtype = tensors[0].dtype();

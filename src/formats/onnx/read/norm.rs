@@ -6,6 +6,7 @@ use crate::tensor::Tensor;
 
 use super::call::{Call, Outputs, fail, one};
 use super::table::{Operator, microsoft, op};
+use super::value::Value;
 
 pub(super) const OPERATORS: &[Operator] = &[
     op("BatchNormalization", 7, batch_norm),
@@ -44,21 +45,25 @@ fn per_channel(call: &Call<'_>, x: &Tensor, number: usize) -> Result<Tensor> {
 }
 
 fn batch_norm(call: &Call<'_>) -> Outputs {
-    let x = call.float(0)?;
+    let (x, dtype) = wide(call)?;
     let [scale, bias, mean, variance] =
         [per_channel(call, &x, 1)?, per_channel(call, &x, 2)?, per_channel(call, &x, 3)?, per_channel(call, &x, 4)?];
     let epsilon = epsilon(call, 1e-5)?;
     if !call.flag("training_mode")? || call.opset() < 14 {
-        return one(x.batch_norm_eval(&mean, &variance, Some(&scale), Some(&bias), epsilon));
+        return one(x.batch_norm_eval(&mean, &variance, Some(&scale), Some(&bias), epsilon).to_dtype(dtype));
     }
     let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
     let of_batch = x.mean_keepdim(axes.as_slice());
     let spread = (&x - &of_batch).square().mean_dim(axes);
     let of_batch = of_batch.reshape(mean.shape());
     let momentum = call.number_attribute("momentum", 0.9)?;
-    let moved = |running: &Tensor, now: &Tensor| running * momentum + now * (1.0 - momentum);
-    let value = x.batch_norm_eval(&of_batch, &spread, Some(&scale), Some(&bias), epsilon);
-    Ok(vec![value.into(), moved(&mean, &of_batch).into(), moved(&variance, &spread).into()])
+    // statistics have types of their own
+    let moved = |running: &Tensor, now: &Tensor, number: usize| -> Result<Value> {
+        let moved = running * momentum + now * (1.0 - momentum);
+        Ok(moved.to_dtype(call.value(number)?.dtype()).into())
+    };
+    let value = x.batch_norm_eval(&of_batch, &spread, Some(&scale), Some(&bias), epsilon).to_dtype(dtype);
+    Ok(vec![value.into(), moved(&mean, &of_batch, 3)?, moved(&variance, &spread, 4)?])
 }
 
 fn instance_norm(call: &Call<'_>) -> Outputs {

@@ -53,10 +53,16 @@ pub(super) fn as_i32(x: &Tensor) -> Tensor {
     x.to_dtype(DType::I32)
 }
 
+/// The type that a node's attribute tells.
+fn told_type(call: &Call<'_>) -> Result<Option<ElementType>> {
+    let told = call.int_or_none("output_dtype")?.filter(|&number| number != 0);
+    told.map(|number| ElementType::of(i32::try_from(number).unwrap_or(0))).transpose()
+}
+
 /// The type that a node quantises to.
 fn target(call: &Call<'_>, zero_point: usize) -> Result<ElementType> {
-    if let Some(number) = call.int_or_none("output_dtype")?.filter(|&number| number != 0) {
-        return ElementType::of(i32::try_from(number).unwrap_or(0));
+    if let Some(element) = told_type(call)? {
+        return Ok(element);
     }
     let of_zero = call.input_type(zero_point);
     match call.given(zero_point) {
@@ -175,13 +181,19 @@ pub(super) fn dequantized(call: &Call<'_>) -> Result<Tensor> {
         return fail(format!("{}{} is not quantised", x.dtype(), x.shape()));
     }
     let x = as_f32(&call.on_device(x)?);
-    let of_scale = call.value(1)?.dtype();
+    let dtype = match told_type(call)? {
+        Some(element) => element.dtype()?,
+        None => call.value(1)?.dtype(),
+    };
+    if !dtype.is_float() {
+        return fail(format!("its output_dtype is {dtype}, not a float"));
+    }
     let scale = spread(call, as_f32(&call.float(1)?), &x)?;
     let moved = match call.optional_tensor(2)? {
         Some(zero) => &x - spread(call, as_f32(&zero), &x)?,
         None => x,
     };
-    Ok((moved * scale).to_dtype(of_scale))
+    Ok((moved * scale).to_dtype(dtype))
 }
 
 fn quantize_dynamically(call: &Call<'_>) -> Outputs {
@@ -194,7 +206,7 @@ pub(super) fn dynamically(x: &Tensor) -> Result<[Tensor; 3]> {
         return fail(format!("{} has no elements", x.shape()));
     }
     let low = x.min().minimum(0.0);
-    let scale = (x.max().maximum(0.0) - &low) * (1.0 / 255.0);
+    let scale = (x.max().maximum(0.0) - &low) / 255.0;
     // of nothing but zeros
     let divisor = scale.eq(0.0).where_(1.0, &scale);
     let zero = (-low / &divisor).clamp(0.0, 255.0).round();

@@ -21,7 +21,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("ReduceLogSum", 1, |call| reduce(call, 18, |x, axes| real(x, axes, |x, axes| x.sum_keepdim(axes).log()))),
     op("ReduceLogSumExp", 1, |call| reduce(call, 18, |x, axes| real(x, axes, |x, axes| x.logsumexp_keepdim(axes)))),
     op("ReduceMax", 1, |call| reduce(call, 18, |x, axes| extreme(x, axes, true))),
-    op("ReduceMean", 1, |call| reduce(call, 18, |x, axes| real(x, axes, |x, axes| x.mean_keepdim(axes)))),
+    op("ReduceMean", 1, |call| reduce(call, 18, mean)),
     op("ReduceMin", 1, |call| reduce(call, 18, |x, axes| extreme(x, axes, false))),
     op("ReduceProd", 1, |call| match host_product(call)? {
         Some(host) => one(host),
@@ -56,6 +56,16 @@ fn reduce(call: &Call<'_>, since: i64, f: fn(Tensor, &[usize]) -> Result<Tensor>
 fn real(x: Tensor, axes: &[usize], f: fn(&Tensor, &[usize]) -> Tensor) -> Result<Tensor> {
     let (x, dtype) = as_float(x)?;
     Ok(f(&x, axes).to_dtype(dtype))
+}
+
+/// The mean, of integers exact and with its fraction cut off.
+fn mean(x: Tensor, axes: &[usize]) -> Result<Tensor> {
+    let x = as_number(x)?;
+    if x.dtype().is_float() {
+        return Ok(x.mean_keepdim(axes));
+    }
+    let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+    Ok(x.sum_keepdim(axes).div_trunc(count as i64))
 }
 
 fn extreme(x: Tensor, axes: &[usize], largest: bool) -> Result<Tensor> {

@@ -41,6 +41,8 @@ pub(super) struct Axis {
     pub(super) new: usize,
     /// New elements for each old one.
     pub(super) scale: f64,
+    /// The new size that places are measured by: where it follows from a scale, that without rounding.
+    pub(super) whole: f64,
     pub(super) transformation: Transformation,
 }
 
@@ -55,8 +57,7 @@ impl Axis {
         let (old, new, at) = (self.old as f32, self.new as f32, number as f32);
         let scale = self.scale as f32;
         let half = (at + 0.5) / scale - 0.5;
-        // what the size would be without rounding
-        let whole = scale * old;
+        let whole = self.whole as f32;
         match self.transformation {
             Transformation::HalfPixel => half,
             Transformation::HalfPixelSymmetric => old / 2.0 * (1.0 - new / whole) + half,

@@ -66,8 +66,9 @@ fn by_scales(
         let new = ((old as f32) * (scale as f32)).floor() as usize;
         // ONNX's reference measures by the size without rounding; PyTorch, whose model it is, and ONNX Runtime do not
         let is_rounded = call.pass.by_pytorch && transformation == Transformation::AlignCorners;
-        let scale = if is_rounded { new as f64 / old as f64 } else { scale };
-        (axis, Axis { old, new, scale, transformation })
+        let (scale, whole) =
+            if is_rounded { (new as f64 / old as f64, new as f64) } else { (scale, scale * old as f64) };
+        (axis, Axis { old, new, scale, whole, transformation })
     };
     Ok(axes.iter().zip(scales).zip(of).map(change).collect())
 }
@@ -133,11 +134,11 @@ fn by_sizes(call: &Call<'_>, x: &Tensor, axes: &[usize], of: &[Transformation]) 
     };
     let change = |number: usize| {
         let (axis, old) = (axes[number], x.shape()[axes[number]]);
-        let (new, scale) = match one_scale {
-            None => (wanted[number], scales[number]),
-            Some(scale) => ((scale * old as f64 + 0.5).floor() as usize, scale),
+        let (new, scale, whole) = match one_scale {
+            None => (wanted[number], scales[number], wanted[number] as f64),
+            Some(scale) => ((scale * old as f64 + 0.5).floor() as usize, scale, scale * old as f64),
         };
-        (axis, Axis { old, new, scale, transformation: of[number] })
+        (axis, Axis { old, new, scale, whole, transformation: of[number] })
     };
     Ok((0..axes.len()).map(change).collect())
 }

@@ -1,21 +1,18 @@
 //! Tensors as files hold them: in one of several fields, as raw bytes, or in another file.
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::{Component, Path};
-
 use half::bf16;
 
 use crate::device::Device;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::shape::{MAX_ELEMENTS, Shape};
 use crate::tensor::Tensor;
 
-use super::super::proto::{ElementType, StringStringEntry, TensorProto};
+use super::super::proto::{ElementType, TensorProto};
 use super::call::fail;
-use super::checks::sizes;
-use super::value::{HOST_ELEMENTS, HostData, HostTensor, MAX_RANK, Value};
+use super::checks::{sizes, span};
+use super::external::Files;
+use super::value::{ELEMENTS, HOST_ELEMENTS, HostData, HostTensor, MAX_RANK, Value};
 
 /// A float of this size is none of a weight.
 const HIDING: f32 = 1e30;
@@ -105,8 +102,8 @@ impl ElementType {
 }
 
 impl Stored {
-    /// What a message says; other files lie in `folder`.
-    pub(super) fn read(tensor: TensorProto, folder: Option<&Path>) -> Result<Self> {
+    /// What a message says, or one of the other files.
+    pub(super) fn read(tensor: TensorProto, files: &mut Files<'_>) -> Result<Self> {
         let element = ElementType::of(tensor.data_type)?;
         let dtype = element.dtype()?;
         if tensor.dims.len() > MAX_RANK {
@@ -117,10 +114,13 @@ impl Stored {
         if count > MAX_ELEMENTS {
             return fail(format!("its shape {shape} has more elements than indices of 32 bits reach"));
         }
+        if count == 0 && span(&shape) > ELEMENTS {
+            return fail(format!("its shape {shape} has no elements, and sizes of more than {ELEMENTS} beside the 0"));
+        }
         let raw = match tensor.data_location {
             0 if tensor.raw_data.is_empty() => from_fields(&tensor, element),
             0 => tensor.raw_data,
-            1 => external(&tensor.external_data, count * element.size(), folder)?,
+            1 => files.read(&tensor.external_data, count * element.size())?,
             other => return fail(format!("its elements are in a place of kind {other}, which is not known")),
         };
         if raw.len() != count * element.size() {
@@ -238,42 +238,4 @@ fn elements(raw: Vec<u8>, element: ElementType) -> Elements {
         ElementType::Uint16 => ints!(u16),
         _ => Elements::Bytes(raw),
     }
-}
-
-/// Elements in another file of the folder.
-fn external(entries: &[StringStringEntry], size: usize, folder: Option<&Path>) -> Result<Vec<u8>> {
-    let entry = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str());
-    let number = |key: &str| match entry(key).map(str::parse::<u64>) {
-        None => Ok(None),
-        Some(Ok(value)) => Ok(Some(value)),
-        Some(Err(_)) => fail(format!("its {key} in another file is {:?}", entry(key).unwrap_or_default())),
-    };
-    let (Some(location), offset, length) = (entry("location"), number("offset")?.unwrap_or(0), number("length")?)
-    else {
-        return fail("its elements are in another file, of which there is no name");
-    };
-    let inside = Path::new(location).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if !inside || location.is_empty() {
-        return fail(format!("its elements are in `{location}`, which is not in the model's folder: that is refused"));
-    }
-    let Some(folder) = folder else {
-        return fail(format!("its elements are in `{location}`, and no folder was given"));
-    };
-    if length.is_some_and(|length| length != size as u64) {
-        return fail(format!("it has {} bytes in `{location}`, not {size}", length.unwrap_or(0)));
-    }
-    let path = folder.join(location);
-    let io = |error| Error::io(&path, error);
-    let mut file = File::open(&path).map_err(io)?;
-    let metadata = file.metadata().map_err(io)?;
-    // what is no file, such as a pipe, might never end
-    let end = offset.checked_add(size as u64);
-    if !metadata.is_file() || end.is_none_or(|end| end > metadata.len()) {
-        let has = metadata.len();
-        return Err(Error::format(path, format!("{size} bytes from byte {offset} on are asked for, and it has {has}")));
-    }
-    file.seek(SeekFrom::Start(offset)).map_err(io)?;
-    let mut bytes = vec![0; size];
-    file.read_exact(&mut bytes).map_err(io)?;
-    Ok(bytes)
 }

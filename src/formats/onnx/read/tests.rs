@@ -17,6 +17,8 @@ use super::super::proto::{
 use super::Model;
 use super::call::{MAX_COMPARISONS, MAX_STEPS, Pass};
 
+mod numbers;
+
 fn node(kind: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
     NodeProto { op_type: kind.into(), input: names(inputs), output: names(outputs), ..NodeProto::default() }
@@ -45,7 +47,7 @@ fn graph(nodes: Vec<NodeProto>, initializer: Vec<TensorProto>) -> GraphProto {
 }
 
 fn model(graph: GraphProto) -> ModelProto {
-    let opset_import = vec![OperatorSetId { domain: String::new(), version: 21 }];
+    let opset_import = vec![OperatorSetId { domain: String::new(), version: 23 }];
     ModelProto { ir_version: 10, graph: Some(graph), opset_import, ..ModelProto::default() }
 }
 
@@ -198,6 +200,31 @@ fn no_small_file_makes_large_values() {
     check(&refused(short), &["initializer `w`: it has 12 bytes for 4 elements of float32, shape [4]"]);
     let large = graph(vec![node("Identity", &["w"], &["y"])], vec![ints("w", &[1 << 40])]);
     check(&refused_with(&[1], large), &["output `y`: 1099511627776 does not fit into i32"]);
+    // masks are widened to the number of keys
+    let nodes = vec![node("Expand", &["zero", "s"], &["m"]), node("Attention", &["x", "x", "x", "m"], &["y"])];
+    let mask = graph(nodes, vec![floats("zero", &[], &[0.0]), ints("s", &[1 << 23, 2])]);
+    check(&refused_with(&[1, 1, 1024, 1], mask), &["Attention \"#1\": a value of shape [8388608, 1024] is refused"]);
+}
+
+/// What is empty has no elements in memory, but numbers of other axes are counted, and multiplied.
+#[test]
+fn empty_values_have_no_huge_sizes() {
+    let large = i64::from(i32::MAX);
+    for dims in [vec![large, 0], vec![large, large, large, 0], vec![0, 1 << 25]] {
+        let empty = TensorProto { dims, ..floats("w", &[], &[]) };
+        let unique = with(node("Unique", &["w"], &["y"]), vec![int("axis", 0)]);
+        check(&refused(graph(vec![unique], vec![empty])), &["initializer `w`", "has no elements", "beside the 0"]);
+    }
+    let none = TensorProto { dims: vec![0, 1 << 10], ..floats("w", &[], &[]) };
+    loaded(graph(vec![node("Identity", &["w"], &["y"])], vec![none])).expect("it is small");
+    let flatten = || graph(vec![node("Flatten", &["x"], &["y"])], Vec::new());
+    let large = i32::MAX as usize;
+    check(&refused_with(&[large, large, large, 0], flatten()), &["input `x`: a value of shape", "is refused"]);
+    let product = graph(
+        vec![with(node("Einsum", &["x", "x", "x", "x"], &["y"]), vec![text("equation", "ak,bk,ac,bc->c")])],
+        Vec::new(),
+    );
+    check(&refused_with(&[40_000, 1], product), &["Einsum", "a value of shape [40000, 40000] is refused"]);
 }
 
 #[test]
@@ -223,6 +250,31 @@ fn weights_in_other_files_stay_in_the_folder() {
     check(&refused("weights.bin", "18446744073709551615", "8"), &["asked for"]);
     check(&refused(".", "0", "8"), &["asked for"]);
     check(&refused("none.bin", "0", "8"), &["none.bin"]);
+}
+
+#[test]
+fn a_small_file_is_not_read_without_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let size = 1 << 22;
+    std::fs::File::create(folder.path().join("w.bin")).and_then(|file| file.set_len(size)).expect("it is written");
+    let of = |count: usize| {
+        let weight = |number: usize| TensorProto {
+            // two names for one file
+            external_data: vec![StringStringEntry {
+                key: "location".into(),
+                value: if number.is_multiple_of(2) { "w.bin".into() } else { "./w.bin".into() },
+            }],
+            data_location: 1,
+            data_type: ElementType::Uint8 as i32,
+            ..floats(&format!("w{number}"), &[size.cast_signed()], &[])
+        };
+        let graph = graph(vec![node("Relu", &["x"], &["y"])], (0..count).map(weight).collect());
+        Model::from_bytes(&model(graph).encode_to_vec(), Some(folder.path()), &Device::cpu())
+    };
+    // four times its size, and as much as any model may have
+    of(8).expect("that is little");
+    let message = of(9).expect_err("it is refused").to_string();
+    check(&message, &["initializer `w8`", "37748736 bytes are read of files that have 4194304"]);
 }
 
 #[test]
@@ -273,6 +325,11 @@ fn with(mut node: NodeProto, attributes: Vec<AttributeProto>) -> NodeProto {
 
 fn int(name: &str, i: i64) -> AttributeProto {
     AttributeProto { name: name.into(), i, r#type: AttributeType::Int as i32, ..AttributeProto::default() }
+}
+
+fn text(name: &str, s: &str) -> AttributeProto {
+    let r#type = AttributeType::String as i32;
+    AttributeProto { name: name.into(), s: s.as_bytes().to_vec(), r#type, ..AttributeProto::default() }
 }
 
 fn list(name: &str, ints: &[i64]) -> AttributeProto {
@@ -388,13 +445,7 @@ fn nothing_may_be_normalised() {
 
 #[test]
 fn transposed_convolutions_have_the_shape_that_is_asked_for() {
-    let valid = AttributeProto {
-        name: "auto_pad".into(),
-        s: b"VALID".to_vec(),
-        r#type: AttributeType::String as i32,
-        ..AttributeProto::default()
-    };
-    let attributes = vec![valid, list("strides", &[2]), list("output_shape", &[3])];
+    let attributes = vec![text("auto_pad", "VALID"), list("strides", &[2]), list("output_shape", &[3])];
     let convolution = with(node("ConvTranspose", &["x", "w"], &["y"]), attributes);
     let model = loaded(graph(vec![convolution], vec![floats("w", &[1, 1, 2], &[1.0, 2.0])])).expect("it is read");
     let y = model.run(&[Tensor::ones([1, 1, 2], &Device::cpu())]).expect("a run").remove(0);

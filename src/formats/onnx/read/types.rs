@@ -12,7 +12,8 @@ pub(super) fn of_output(node: &NodeProto, output: usize, inputs: &[Option<Elemen
     let has = |name: &str| attribute(name).is_some();
     match (node.op_type.as_str(), output) {
         ("Cast", 0) => told("to"),
-        ("CastLike" | "DequantizeLinear" | "Where", 0) => input(1),
+        ("CastLike" | "Where", 0) => input(1),
+        ("DequantizeLinear", 0) => told("output_dtype").or_else(|| input(1)),
         ("OneHot", 0) => input(2),
         ("EyeLike", 0) => told("dtype").or_else(|| input(0)),
         ("Constant", 0) if has("value_int") || has("value_ints") => Some(ElementType::Int64),

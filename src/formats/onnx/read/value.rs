@@ -1,5 +1,7 @@
 //! Values while a model runs: tensors on the device, and small ones on the host, where shapes are computed.
 
+use half::f16;
+
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::Result;
@@ -9,6 +11,8 @@ use crate::tensor::Tensor;
 
 use super::call::fail;
 
+/// A value may have this many elements, however small the model is.
+pub(super) const ELEMENTS: usize = 1 << 24;
 /// The most elements that are kept on the host and computed there.
 pub(super) const HOST_ELEMENTS: usize = 4096;
 /// More axes are no tensor's.
@@ -57,6 +61,14 @@ impl HostData {
 }
 
 impl HostTensor {
+    /// Elements as they are in a type: floats of few bits are rounded.
+    pub(super) fn new(shape: impl Into<Shape>, mut data: HostData, dtype: DType) -> Self {
+        if let (DType::F16, HostData::Floats(values)) = (dtype, &mut data) {
+            values.iter_mut().for_each(|value| *value = f16::from_f32(*value).to_f32());
+        }
+        Self { shape: shape.into(), data, dtype }
+    }
+
     pub(super) fn ints(shape: impl Into<Shape>, values: Vec<i64>) -> Self {
         Self { shape: shape.into(), data: HostData::Ints(values), dtype: DType::I32 }
     }
