@@ -3,10 +3,16 @@
 //! Whoever waits for such work holds its device. On a pool that the program uses, too, every thread might be waiting
 //! for that device, or the thread that holds it might take up such a job while it waits: neither would ever end.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::ThreadPool;
+
+thread_local! {
+    /// This is one of these threads.
+    static OWN: Cell<bool> = const { Cell::new(false) };
+}
 
 static POOLS: Mutex<Option<HashMap<usize, Arc<ThreadPool>>>> = Mutex::new(None);
 
@@ -16,7 +22,8 @@ fn of_caller() -> Arc<ThreadPool> {
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
     let pool = pools.get_or_insert_default().entry(threads).or_insert_with(|| {
         let name = |number: usize| format!("brasa worker {number}");
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name);
+        let pool = pool.start_handler(|_| OWN.set(true)).build();
         Arc::new(pool.expect("threads for kernels: the system gives no more"))
     });
     Arc::clone(pool)
@@ -42,9 +49,8 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
 }
 
 /// Whether this is one of these threads.
-fn is_own() -> bool {
-    let pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-    pools.iter().flat_map(HashMap::values).any(|pool| pool.current_thread_index().is_some())
+pub(crate) fn is_own() -> bool {
+    OWN.get()
 }
 
 #[cfg(test)]

@@ -48,11 +48,11 @@
 //! * The first of several largest elements is the `argmax`; `cummax` names the last, as PyTorch.
 //! * Sums by a data-dependent index (`index_add`, `scatter_add`, `bincount_with`, gradients of `gather`) may be
 //!   products with zeros and ones, by which NaN and infinities of one sum reach the others, too.
-//! * Convolutions and their gradients need not multiply by the zeros of padding and dilation, nor products by those that
-//!   the gradient of a slice with steps has between its elements: whether NaN and infinity times such a zero show in a
-//!   result is unspecified. Attention may multiply values that its mask hides by 0, so NaN and infinity among them may
-//!   show. Results of 3x3 windows may be computed in small tiles, and such
+//! * Convolutions and their gradients need not multiply by the zeros of padding and dilation: whether NaN and infinity
+//!   times such a zero show in a result is unspecified. Results of 3x3 windows may be computed in small tiles, and such
 //!   values then reach all of a tile.
+//! * The gradient of a slice with steps has zeros between its elements: a product behind it need not multiply by them.
+//! * Attention may multiply values that its mask hides by 0, so NaN and infinity among them may show.
 //! * Products of f32 are those of their operands as they are, unless
 //!   [`MatmulPrecision::High`](crate::MatmulPrecision::High) is asked for.
 //! * `sin` and `cos` of more than 10,000 are the driver's own on a GPU, which may be wrong in all digits; a CPU's are

@@ -168,8 +168,8 @@ fn constants(tape: &Tape) -> Vec<bool> {
     constants
 }
 
-/// What all stores wait for, as those of an update that may be skipped: each is `select(gate, value, what lies there)`.
-/// And the stores of the values alone, which is nothing to do where the gate is shut.
+/// The flag by which all stores choose, as those of an update that may be skipped do: each is `select(flag, value, what
+/// lies there)`. And the same stores without the choice, which are all to be left out where the flag is false.
 fn gate(tape: &Tape, parts: &[Part], constants: &[bool]) -> Option<(ValueId, Vec<Store>)> {
     let [Part { stores, results, .. }] = parts else { return None };
     if !results.is_empty() || tape.instrs.iter().any(|instr| instr.op.is_check()) {

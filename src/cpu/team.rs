@@ -47,8 +47,9 @@ struct Team {
     places: AtomicU64,
     /// Members that may call the kernel's closure.
     inside: Apart<AtomicUsize>,
-    /// A member's piece panicked, the first one with this.
+    /// A member's piece panicked.
     failed: AtomicBool,
+    /// What the first one that did so panicked with.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 

@@ -82,7 +82,7 @@
 //!
 //! # What it is in the graph
 //!
-//! One node, which reads and writes whole values: what makes its inputs and what takes its outputs are kernels of their
+//! One node (a long call of a [batched](Kernel::is_batched) kernel may be several), which reads and writes whole values: what makes its inputs and what takes its outputs are kernels of their
 //! own. Its output lies in a slot of the plan, is checked with `BRASA_VALIDATE=1` against [`Kernel::host`], recomputed
 //! in a checkpoint, gated, timed and printed like any other. It has to be a function of its inputs and of `self`: a
 //! second call on the same tensors may be the first one's result.
@@ -198,8 +198,8 @@ pub trait Kernel<const INPUTS: usize, const OUTPUTS: usize = 1>: Eq + Hash + Sen
 
     /// The same computation on the host: what the CPU runs, and what the kernel is checked against. Elements are
     /// row-major, a bool is 0 or 1; outputs are zero before and are rounded to their types after. It runs on a thread of
-    /// brasa's own, and so does what it does in parallel by rayon. The device waits for it: computing with tensors here
-    /// panics.
+    /// brasa's own, and so does what it does in parallel by rayon. The device waits for it: computing with tensors there
+    /// panics (and on threads of yet others it would wait for ever).
     fn host(&self, call: &Call, inputs: [&[f64]; INPUTS], outputs: [&mut [f64]; OUTPUTS]);
 
     /// The same in f32, for a kernel of which speed on the CPU is asked: called instead of [`host`](Self::host) where all

@@ -136,11 +136,22 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     #[track_caller]
     fn launches(&self, inputs: [&Tensor; INPUTS]) -> usize {
         let device = inputs[0].device();
-        if !self.kernel.is_batched() || device.is_cpu() || inputs[0].numel() == 0 {
+        if !self.kernel.is_batched() {
             return 1;
         }
         let call = self.invocation(signatures(inputs)).call;
         let all = call.inputs.iter().chain(&call.outputs);
+        let count = inputs[0].shape().first();
+        assert!(
+            count.is_some() && all.clone().all(|signature| signature.shape.first() == count),
+            "{}: {} and {} do not have one first axis, as those of a batched kernel do",
+            self.kernel.name(),
+            list(&call.inputs),
+            list(&call.outputs)
+        );
+        if device.is_cpu() || count == Some(&0) {
+            return 1;
+        }
         let bytes = all.map(|signature| signature.shape.bytes(signature.dtype)).sum();
         device.launches(self.kernel.flops(&call), bytes).min(inputs[0].size(0))
     }

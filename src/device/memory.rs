@@ -119,15 +119,15 @@ impl Device {
     /// Puts `bytes` on the ledger, unless it is known beforehand that there is not so much memory.
     pub(super) fn reserve(&self, bytes: u64, purpose: &Purpose) -> Result<Claim> {
         self.check()?;
-        let limit = self.0.limit_bytes.load(Ordering::Relaxed);
-        let refused = self.0.refuse_memory.swap(false, Ordering::Relaxed);
-        if refused || self.memory().held_bytes().saturating_add(bytes) > limit {
-            self.release_cached();
-        }
         let limit_bytes = self.info().max_buffer_bytes;
         if bytes > limit_bytes {
             let (device, what) = (self.name().into(), purpose.to_string());
             return Err(Error::BufferTooLarge { device, what, needed_bytes: bytes, limit_bytes });
+        }
+        let limit = self.0.limit_bytes.load(Ordering::Relaxed);
+        let refused = self.0.refuse_memory.swap(false, Ordering::Relaxed);
+        if refused || self.memory().held_bytes().saturating_add(bytes) > limit {
+            self.release_cached();
         }
         let claim = if refused { None } else { self.0.ledger.claim(bytes, purpose, limit) };
         claim.ok_or_else(|| self.out_of_memory(bytes, purpose))

@@ -149,7 +149,7 @@ impl Poller {
         let message = panic.downcast_ref::<String>().map_or("", String::as_str);
         let is_drivers = message.contains("Device::poll") || self.health.is_lost();
         let what = if is_drivers { "the driver failed" } else { "a callback panicked" };
-        self.health.lose(&format!("{what} while it was waited for"));
+        self.health.lose(&format!("{what} while it was at work"));
         if !is_drivers {
             resume_unwind(panic);
         }

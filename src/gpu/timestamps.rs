@@ -24,6 +24,8 @@ const MAX_PASSES: u32 = 2048;
 const SLOTS: usize = 4;
 /// Replays whose news say how the two clocks stand: few enough that the clocks do not drift apart meanwhile.
 const NEWS: usize = 64;
+/// Milliseconds that a clock goes back by when it begins anew: those of 36 bits go for an hour.
+const ANEW: f64 = 600e3;
 /// Metal has 32 buffers of counters at a time, each set of queries takes one, and wgpu gives the device up when one
 /// more is asked for.
 const MAX_METAL_SETS: usize = 24;
@@ -88,8 +90,8 @@ impl Clock {
         let device = |tick: u64| tick as f64 * self.milliseconds_per_tick;
         let Some(&[_, last]) = ticks.last() else { return Vec::new() };
         let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.last.swap(last, Ordering::Relaxed) > last {
-            // a clock of few bits has begun anew
+        // a clock of few bits has begun anew; replays of several programs may be told out of order
+        if device(self.last.swap(last, Ordering::Relaxed)) > device(last) + ANEW {
             offsets.clear();
         } else if offsets.len() == NEWS {
             offsets.pop_front();
@@ -318,9 +320,12 @@ mod tests {
         close(clock.place(&[[1010, 1020]], at(25))[0][1], 25);
         close(clock.place(&[[1030, 1040], [1040, 1050]], at(52))[1][0], 42);
         close(clock.place(&[[1060, 1070]], at(79))[0][0], 62);
-        // the device's clock begins anew at 80
-        close(clock.place(&[[3, 13]], at(99))[0][1], 99);
-        close(clock.place(&[[23, 33]], at(115))[0][0], 105);
+        // a replay that ended before the last one is told of behind it
+        close(clock.place(&[[1050, 1060]], at(80))[0][1], 62);
+        // an hour later the device's clock begins anew
+        close(clock.place(&[[4_000_000, 4_000_010]], at(3_999_012))[0][1], 3_999_012);
+        close(clock.place(&[[3, 13]], at(4_000_099))[0][1], 4_000_099);
+        close(clock.place(&[[23, 33]], at(4_000_115))[0][0], 4_000_105);
     }
 
     #[test]

@@ -72,12 +72,15 @@ pub(crate) fn tune(
     options: &TuneOptions,
     tell: &mut dyn FnMut(TuneProgress),
 ) -> Result<TuneReport> {
-    let raised_before = gpu.recorder().may_raise;
+    // of noise, indices may be out of range: nobody is to hear of that, but of what was raised before
+    let raised = gpu.buffer("status", 16, wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST);
+    gpu.recorder().encoder(gpu).copy_buffer_to_buffer(&gpu.status, 0, &raised, 0, 16);
+    let may_raise = gpu.recorder().may_raise;
     let report = tuned_by(gpu, plan, buffers, options, tell);
-    if !raised_before {
-        // of noise, indices may have been out of range: nobody is to hear of that
-        gpu.recorder().forget_raised(gpu);
-    }
+    let mut recorder = gpu.recorder();
+    recorder.encoder(gpu).copy_buffer_to_buffer(&raised, 0, &gpu.status, 0, 16);
+    recorder.may_raise = may_raise;
+    drop(recorder);
     report
 }
 

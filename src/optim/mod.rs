@@ -111,7 +111,7 @@ pub trait Optimizer: Send + Sync {
     #[track_caller]
     fn scale_accumulated(&self, factor: &Tensor);
 
-    /// Where the parameters of each group lie.
+    /// Where the parameters of each group lie, or of each of its parts, if no buffer of the device holds all.
     fn layouts(&self) -> Vec<&Layout>;
 
     /// Sets the learning rate of each group, for the steps from now on; captured steps stay as they are.

@@ -40,7 +40,8 @@ use crate::tensor::Tensor;
 /// # }
 /// ```
 pub trait Rule: Send + Sync {
-    /// What a group keeps from step to step.
+    /// What a group keeps from step to step: each part of it, if no buffer of the device holds all. Beside values for each
+    /// element, that may depend on the number of steps only: a checkpoint has it once for a group.
     type State: Send + Sync;
 
     /// The learning rate to start with.

@@ -168,14 +168,14 @@ impl Tensor {
         Self::binary(Binary::Pow, 2.0, &x).with_gradient(&[&x], |y, _, g| vec![Some(g * y * LN_2)])
     }
 
-    /// Logarithm to base 2, exact for powers of two.
+    /// Logarithm to base 2, exact for powers of two (on a GPU, if its driver's `exp2` is).
     #[track_caller]
     #[must_use]
     pub fn log2(&self) -> Self {
         self.logarithm(LOG2_E, |powers, rest| powers + rest)
     }
 
-    /// Logarithm to base 10, exact for powers of ten.
+    /// Logarithm to base 10, exact for powers of ten (on a GPU, if its driver's `exp2` is exact for powers of two).
     #[track_caller]
     #[must_use]
     pub fn log10(&self) -> Self {

@@ -39,14 +39,19 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn histc(&self, bins: usize, low: f64, high: f64) -> Self {
-        assert!(low < high && bins > 0, "histc: {bins} bins between {low} and {high}");
+        assert!((low as f32) < high as f32 && bins > 0, "histc: {bins} bins between {low} and {high}, in f32");
         assert!(self.dtype().is_float(), "histc: not defined for {}; cast with to_dtype", self.dtype());
         opaque(|| {
             let x = self.to_dtype(DType::F32);
             let inside = x.ge(low).logical_and(&x.le(high));
             // in PyTorch's order: the rounded width of a bin, or its reciprocal, would move elements over a boundary
             let width = f64::from(high as f32 - low as f32);
-            let bin = ((&x - low) * bins as f64 / width).floor().clamp(0.0, (bins - 1) as f64);
+            let place = if bins as f64 * width < f64::from(f32::MAX) {
+                (&x - low) * bins as f64 / width
+            } else {
+                (&x - low) * (bins as f64 / (high - low))
+            };
+            let bin = place.floor().clamp(0.0, (bins - 1) as f64);
             let bin = inside.where_(bin.to_dtype(DType::I32), bins);
             bin.bincount(bins + 1).narrow(0, 0, bins).to_dtype(DType::F32)
         })

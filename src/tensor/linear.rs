@@ -170,7 +170,9 @@ impl Tensor {
     #[track_caller]
     fn plus_product(&self, name: &str, product: Self, beta: f64, alpha: f64) -> Self {
         let (own, whole) = (self.shape(), product.shape());
-        assert!(own.broadcast(whole).is_some(), "{name}: {own} does not broadcast to the product {whole}");
+        let fits = own.broadcast(whole).is_some_and(|both| both == *whole) && self.dtype() == product.dtype();
+        let [own_type, type_of_product] = [self.dtype(), product.dtype()];
+        assert!(fits, "{name}: {own_type}{own} does not broadcast to the product {type_of_product}{whole}");
         if beta == 0.0 { product * alpha } else { self * beta + product * alpha }
     }
 

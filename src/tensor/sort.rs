@@ -211,7 +211,7 @@ impl Tensor {
         let between = if weight == 0.0 {
             low
         } else {
-            // not the sum of weighted neighbours: infinities would give NaN
+            // equal infinities are their own mean
             let value = low.eq(&high).where_(&low, low.lerp(&high, weight));
             value.with_gradient(&[&low, &high], move |_, _, g| vec![Some(g * (1.0 - weight)), Some(g * weight)])
         };

@@ -103,10 +103,14 @@ pub(super) struct EpochSums {
     #[serde(deserialize_with = "number")]
     pub correct: f64,
     pub targets: f64,
-    /// What the targets count together. Checkpoints from before this was kept have losses over targets.
-    #[serde(default)]
+    /// What the targets count together. NaN in checkpoints from before this was kept, which have losses over targets.
+    #[serde(default = "unknown", deserialize_with = "number")]
     pub counted: f64,
     pub samples: usize,
+}
+
+fn unknown() -> f64 {
+    f64::NAN
 }
 
 /// Writes a checkpoint, whole or not at all.
@@ -246,6 +250,6 @@ mod tests {
         assert!(back.loss.is_nan() && back.correct.is_nan() && back.counted == 4.0, "{json}");
         let old: EpochSums =
             serde_json::from_str(r#"{"loss":1.5,"correct":2,"targets":3,"samples":3}"#).expect("an old one");
-        assert_eq!((old.loss, old.counted), (1.5, 0.0));
+        assert!(old.loss == 1.5 && old.counted.is_nan());
     }
 }

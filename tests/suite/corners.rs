@@ -230,7 +230,7 @@ fn masks_that_broadcast_leave_appended_keys_in_sight() {
 }
 
 #[test]
-fn wrong_calls_are_told_so_at_their_own_line() {
+fn wrong_calls_are_told_so_where_they_are_made() {
     let device = Device::cpu();
     let init = &Init::new(&device, 1).at("net");
     let ones = |shape: &[usize]| Tensor::ones(shape, &device);

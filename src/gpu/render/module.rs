@@ -212,12 +212,13 @@ impl<'a> Module<'a> {
             }
             self.declare(slot, &mut declarations, &mut bindings);
         }
-        if bindings.len() > self.caps.max_storage_buffers as usize {
+        let of_host_values = usize::from(self.host_values > 0 && self.uniforms == Uniforms::Storage);
+        if bindings.len() + of_host_values > self.caps.max_storage_buffers as usize {
             // the planner counts buffers; only their windows can be too many
             return Err(self.largest_in_windows(|storage| !storage.uses.none()).unwrap_or_else(|| {
                 self.error(format!(
                     "it binds {} storage buffers beside the status word, this adapter allows {}",
-                    bindings.len(),
+                    bindings.len() + of_host_values,
                     self.caps.max_storage_buffers
                 ))
             }));

@@ -150,7 +150,8 @@ impl Learner {
             let gradients = backward(&part, scaler.as_deref());
             let values = Stage::Log.scope(|| {
                 let [correct, all] = correct();
-                let values: Vec<Tensor> = [part.detach(), correct, all].into_iter().chain(divisor).collect();
+                let unlike = divisor.into_iter().chain(loss.counted().cloned());
+                let values: Vec<Tensor> = [part.detach(), correct, all].into_iter().chain(unlike).collect();
                 Tensor::stack(&values.iter().collect::<Vec<_>>(), 0)
             });
             Part { gradients, values }
@@ -187,7 +188,7 @@ impl Learner {
                 Some(divisor) => Stage::Update.scope(|| &loss * inverse(divisor)),
             };
             // there are no further parts
-            let counted = divisor.clone().unwrap_or_else(|| all.clone());
+            let counted = if has_divisor { values.select(0, 4) } else { all.clone() };
             let checked = || {
                 check_finite(std::slice::from_ref(loss.node()));
                 ending.divided(gradients, divisor)
@@ -197,10 +198,10 @@ impl Learner {
         })
     }
 
-    /// How many values a part has: its share of the loss, the number of correct targets, that of all, and what it adds
-    /// to the divisor if not all targets count the same.
+    /// How many values a part has: its share of the loss, the number of correct targets, that of all, and if not all
+    /// targets count the same, what it adds to the divisor, and what its own count together.
     pub(super) fn values_of_part(&self) -> usize {
-        3 + usize::from(self.question.divides())
+        3 + 2 * usize::from(self.question.divides())
     }
 
     fn asked(&self, model: Arc<dyn Module>, question: Question) -> Asked {

@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
 
     fn go_on_from(&mut self, progress: Progress) -> Result<()> {
         let Progress { steps, epoch, mut sums, data, test, test_mid_epoch, best, seconds, joules, .. } = progress;
-        if sums.counted == 0.0 {
+        if sums.counted.is_nan() {
             sums.counted = sums.targets;
         }
         self.learning_rate = progress.learning_rate.unwrap_or(self.learning_rate);

@@ -274,7 +274,10 @@ fn host_code_that_computes_with_tensors_panics() {
         }
         fn host(&self, _: &Call, [x]: [&[f64]; 1], [y]: [&mut [f64]; 1]) {
             let other = OTHER.get().expect("it is set");
-            y[0] = x[0] + f64::from((other + 1.0).item::<f32>().expect("a value"));
+            // in parallel, too
+            let read = || f64::from((other + 1.0).item::<f32>().expect("a value"));
+            let (a, b) = rayon::join(read, read);
+            y[0] = x[0] + a + b;
         }
     }
 

@@ -12,7 +12,7 @@ use super::call::fail;
 
 /// So many bytes of other files may be read, however small these are.
 const BYTES: u64 = 1 << 24;
-/// And so many for each byte that they have: several names may share it, but a small file must not fill the memory.
+/// And beside these so many for each byte that the files read so far have: several names may share it, but a small file must not fill the memory.
 const READS: u64 = 4;
 
 /// The folder of other files, and what was read of them.
@@ -73,7 +73,7 @@ impl<'a> Files<'a> {
             ));
         }
         // a file may have several names
-        if self.opened.insert(path.canonicalize().map_err(io)?) {
+        if self.opened.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
             self.there = self.there.saturating_add(metadata.len());
         }
         self.take(size as u64, location)?;

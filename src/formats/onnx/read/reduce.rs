@@ -58,14 +58,23 @@ fn real(x: Tensor, axes: &[usize], f: fn(&Tensor, &[usize]) -> Tensor) -> Result
     Ok(f(&x, axes).to_dtype(dtype))
 }
 
-/// The mean, of integers exact and with its fraction cut off.
+/// So many integers have remainders whose sum is one of 32 bits.
+const EXACT: usize = 46_340;
+
+/// The mean, of integers with its fraction cut off; of more than 46,340 of them as f32 has it.
 fn mean(x: Tensor, axes: &[usize]) -> Result<Tensor> {
-    let x = as_number(x)?;
-    if x.dtype().is_float() {
-        return Ok(x.mean_keepdim(axes));
-    }
     let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
-    Ok(x.sum_keepdim(axes).div_trunc(count as i64))
+    let x = as_number(x)?;
+    if x.dtype().is_float() || count == 0 || count > EXACT {
+        return real(x, axes, |x, axes| x.mean_keepdim(axes));
+    }
+    // the sum may be one of more than 32 bits
+    let count = count as i64;
+    let wholes = x.floor_divide(count);
+    let rests = (&x - &wholes * count).sum_keepdim(axes);
+    let mean = wholes.sum_keepdim(axes) + rests.floor_divide(count);
+    let is_cut = mean.lt(0).logical_and(&rests.remainder(count).gt(0));
+    Ok(is_cut.where_(&mean + 1, &mean))
 }
 
 fn extreme(x: Tensor, axes: &[usize], largest: bool) -> Result<Tensor> {
