@@ -195,7 +195,7 @@ fn messages_name_the_method_that_was_called() {
         (call(|| zeros(&[3]).dot(&zeros(&[2]))), "dot: [3] x [2], inner 3 != 2"),
         (call(|| zeros(&[1, 3, 4]).bmm(&zeros(&[1, 3, 4]))), "bmm: [1, 3, 4] x [1, 3, 4], inner 4 != 3"),
         (call(|| a.addmm(&a, &a, 1.0, 1.0)), "addmm: [3, 4] x [3, 4], inner 4 != 3"),
-        (call(|| a.addmm(&a, &b, 1.0, 1.0)), "addmm: [3, 4] does not broadcast to the product [3, 5]"),
+        (call(|| a.addmm(&a, &b, 1.0, 1.0)), "addmm: f32[3, 4] does not broadcast to the product f32[3, 5]"),
         (call(|| a.linear(&b.t(), Some(&a))), "linear: [3, 4] x [5, 4], the bias is [3, 4]"),
         (call(|| picture.conv2d(&kernel, Some(&a), &options)), "conv2d: the bias is [3, 4], not [3]"),
         (call(|| a.select(0, 5)), "select: index 5 of axis 0 of [3, 4]"),

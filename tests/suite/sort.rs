@@ -340,7 +340,7 @@ fn wrong_inputs_panic_at_the_callers_line() {
         (|x, i| x.scatter(0, i, 1.0), "scatter: [3, 4] by [3] along axis 0"),
         (|x, i| x.index_copy(0, i, x).index_copy(1, i, x), "index_copy: [3, 4] at [3] into [3, 4] along axis 1"),
         (|x, i| x.searchsorted(i, false), "searchsorted: [3] into [3, 4]"),
-        (|x, _| x.histc(3, 1.0, 1.0), "histc: 3 bins between 1 and 1"),
+        (|x, _| x.histc(3, 1.0, 1.0), "histc: 3 bins between 1 and 1, in f32"),
     ];
     for (call, expected) in cases {
         let (message, file, _) = panic_of(|| call(&x, &index));
