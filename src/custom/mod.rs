@@ -82,10 +82,11 @@
 //!
 //! # What it is in the graph
 //!
-//! One node (a long call of a [batched](Kernel::is_batched) kernel may be several), which reads and writes whole values: what makes its inputs and what takes its outputs are kernels of their
-//! own. Its output lies in a slot of the plan, is checked with `BRASA_VALIDATE=1` against [`Kernel::host`], recomputed
-//! in a checkpoint, gated, timed and printed like any other. It has to be a function of its inputs and of `self`: a
-//! second call on the same tensors may be the first one's result.
+//! One node (a long call of a [batched](Kernel::is_batched) kernel may be several), which reads and writes whole
+//! values: what makes its inputs and what takes its outputs are kernels of their own. Its output lies in a slot of the
+//! plan, is checked with `BRASA_VALIDATE=1` against [`Kernel::host`], recomputed in a checkpoint, gated, timed and
+//! printed like any other. It has to be a function of its inputs and of `self`: a second call on the same tensors may
+//! be the first one's result.
 //!
 //! The CPU runs [`Kernel::host`], in f64, or [`Kernel::host_f32`] where there is one, on one thread unless it starts
 //! others itself.

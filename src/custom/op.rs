@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::autodiff::check_gradients;
+use crate::device::Device;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::graph::Op;
@@ -126,22 +127,21 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     /// parameters are not the uniform's members; or if there are outputs and no workgroups to write them.
     #[track_caller]
     pub fn call(&self, inputs: [&Tensor; INPUTS]) -> [Tensor; OUTPUTS] {
-        match self.launches(inputs) {
-            1 => self.call_whole(inputs),
+        let invocation = self.invocation(inputs);
+        match self.launches(&invocation.call, inputs[0].device()) {
+            1 => self.call_whole(inputs, invocation),
             launches => self.call_in_parts(inputs, launches),
         }
     }
 
-    /// Into how many calls this one is cut, so that none of them is long.
+    /// Into how many this call is cut on `device`, so that none of them is long.
     #[track_caller]
-    fn launches(&self, inputs: [&Tensor; INPUTS]) -> usize {
-        let device = inputs[0].device();
+    fn launches(&self, call: &Call, device: &Device) -> usize {
         if !self.kernel.is_batched() {
             return 1;
         }
-        let call = self.invocation(signatures(inputs)).call;
         let all = call.inputs.iter().chain(&call.outputs);
-        let count = inputs[0].shape().first();
+        let count = call.inputs[0].shape.first();
         assert!(
             count.is_some() && all.clone().all(|signature| signature.shape.first() == count),
             "{}: {} and {} do not have one first axis, as those of a batched kernel do",
@@ -153,7 +153,7 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
             return 1;
         }
         let bytes = all.map(|signature| signature.shape.bytes(signature.dtype)).sum();
-        device.launches(self.kernel.flops(&call), bytes).min(inputs[0].size(0))
+        device.launches(self.kernel.flops(call), bytes).min(call.inputs[0].shape[0])
     }
 
     #[track_caller]
@@ -167,7 +167,8 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
             for piece in &mut pieces {
                 *piece = piece.slice(0, range.clone());
             }
-            let outputs = self.call_whole(pieces.each_ref());
+            let pieces = pieces.each_ref();
+            let outputs = self.call_whole(pieces, self.invocation(pieces));
             parts.iter_mut().zip(outputs).for_each(|(parts, output)| parts.push(output));
         }
         let mut outputs = Vec::with_capacity(OUTPUTS);
@@ -178,9 +179,9 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     }
 
     #[track_caller]
-    fn call_whole(&self, inputs: [&Tensor; INPUTS]) -> [Tensor; OUTPUTS] {
+    fn call_whole(&self, inputs: [&Tensor; INPUTS], invocation: Invocation) -> [Tensor; OUTPUTS] {
         let kernel = Arc::clone(&self.kernel);
-        let (mut value, parts) = self.apply(inputs);
+        let (mut value, parts) = apply(inputs, invocation);
         if value.dtype().is_float() {
             let parts = parts.clone();
             value = value.with_gradient(&inputs, move |value, inputs, gradient| {
@@ -201,7 +202,7 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
         of: &[&Tensor],
         rule: impl Fn(&[Tensor]) -> Vec<Option<Tensor>> + Send + Sync + 'static,
     ) -> [Tensor; OUTPUTS] {
-        let (value, parts) = self.apply(inputs);
+        let (value, parts) = apply(inputs, self.invocation(inputs));
         let outputs = parts.clone();
         array(parts.take(&value.with_gradient(of, move |_, _, gradient| rule(&outputs.take(gradient)))))
     }
@@ -211,16 +212,10 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
         Self { kernel: Arc::new(Erased(kernel)), interface: Arc::clone(&self.interface) }
     }
 
-    /// The node, and where results lie in it.
     #[track_caller]
-    fn apply(&self, inputs: [&Tensor; INPUTS]) -> (Tensor, Parts) {
-        let invocation = self.invocation(signatures(inputs));
-        let (shape, dtype, parts) = (invocation.shape(), invocation.dtype(), Parts::of(&invocation));
-        (Tensor::apply(Op::Kernel(Arc::new(invocation)), &inputs, shape, dtype), parts)
-    }
-
-    #[track_caller]
-    fn invocation(&self, inputs: Vec<Signature>) -> Invocation {
+    fn invocation(&self, inputs: [&Tensor; INPUTS]) -> Invocation {
+        let signature = |input: &Tensor| Signature { dtype: input.dtype(), shape: input.shape().clone() };
+        let inputs = inputs.map(signature).to_vec();
         let (kernel, bindings) = (&self.kernel, &self.interface.bindings);
         let name = kernel.name();
         let outputs = kernel.outputs(&inputs);
@@ -266,8 +261,11 @@ impl<const INPUTS: usize, const OUTPUTS: usize> CustomOp<INPUTS, OUTPUTS> {
     }
 }
 
-fn signatures<const N: usize>(inputs: [&Tensor; N]) -> Vec<Signature> {
-    inputs.map(|input| Signature { dtype: input.dtype(), shape: input.shape().clone() }).into()
+/// The node, and where results lie in it.
+#[track_caller]
+fn apply<const N: usize>(inputs: [&Tensor; N], invocation: Invocation) -> (Tensor, Parts) {
+    let (shape, dtype, parts) = (invocation.shape(), invocation.dtype(), Parts::of(&invocation));
+    (Tensor::apply(Op::Kernel(Arc::new(invocation)), &inputs, shape, dtype), parts)
 }
 
 /// How outputs lie in the node's value.
@@ -297,7 +295,6 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Device;
     use crate::autodiff::grad;
     use crate::dtype::DType;
 

@@ -1,7 +1,7 @@
 //! Where formulas meet numbers and shapes that they are not made for: halves, infinities, powers, equals, and what is
 //! to be refused. Expected values are PyTorch's.
 
-use brasa::autodiff::{grad, vjp};
+use brasa::autodiff::vjp;
 use brasa::nn::{
     Attention, AttentionMasks, AttentionOptions, BagMode, Conv2d, Embedding, EmbeddingBag, Init, Initial, Linear,
     MaxUnpool2d, Module as _, MultiheadAttention, Transformer, TransformerDecoder, TransformerEncoder,
@@ -12,22 +12,15 @@ use brasa::ops::pool::PoolOptions;
 use brasa::tensor::{Reduction, ScatterOp};
 use brasa::{DType, Device, Tensor};
 
-use crate::common::{assert_close, devices, doubles, panic_of, read};
+use crate::common::{assert_close, devices, doubles, panic_of, read, vector};
+use crate::edges::gradient;
 
 const INF: f32 = f32::INFINITY;
-
-fn vector(values: &[f32], device: &Device) -> Tensor {
-    Tensor::from_slice(values, [values.len()], device).expect("small")
-}
 
 fn halves(values: &[f32], device: &Device) -> Tensor {
     let halves = vector(values, device).to_dtype(DType::F16);
     halves.realize().expect("small");
     halves
-}
-
-fn gradient(y: &Tensor, x: &Tensor) -> Vec<f64> {
-    doubles(&grad(y, &[x])[0].to_dtype(DType::F32))
 }
 
 /// What is added against a division by 0 is 0 in 16 bits.

@@ -21,7 +21,7 @@ fn values(dtype: DType, device: &Device) -> Tensor {
     values
 }
 
-fn gradient(y: &Tensor, x: &Tensor) -> Vec<f64> {
+pub(crate) fn gradient(y: &Tensor, x: &Tensor) -> Vec<f64> {
     doubles(&grad(y, &[x])[0].to_dtype(DType::F32))
 }
 
