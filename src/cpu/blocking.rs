@@ -3,7 +3,7 @@
 use pulp::Arch;
 
 use super::execute::STRIP;
-use super::gemm::FEW;
+use super::gemm::{FEW, NOT_TURNED};
 use super::micro::Tile;
 use super::operands::Operands;
 use super::windows::Windows;
@@ -12,10 +12,25 @@ use super::windows::Windows;
 const DEPTH: usize = 256;
 /// Most rows of a block: with [`DEPTH`] of them the panels stay in the second-level cache.
 const MAX_ROWS: usize = 240;
-/// Most rows of a block of a plain product: its sums fill a second-level cache, and the columns are packed less often.
+/// Most rows of a block of a plain product: so many of its sums fit into a second-level cache.
 const MAX_PLAIN_ROWS: usize = 480;
+/// The same if its sums are written where they belong.
+const MAX_DIRECT_ROWS: usize = 1024;
 /// Rows below which a plain product is cut along its columns instead: each block packs all of its columns.
 const MIN_PLAIN_ROWS: usize = 64;
+/// Rows and columns of any block, at least, if there are as many blocks as threads: of fewer results than these the crate
+/// sums some in another order, as it does vectors and products of two terms.
+const MIN_LAST_ROWS: usize = 8;
+const MIN_LAST_COLUMNS: usize = 33;
+const MIN_TERMS: usize = 3;
+const _: () = assert!(MIN_LAST_ROWS * MIN_LAST_COLUMNS > NOT_TURNED && MIN_LAST_ROWS > FEW);
+/// Results of such a block, at most, for which an epilogue waits, and rows that it may have in any case.
+const MAX_WAITING: usize = 16 << 10;
+const MIN_WAITING_ROWS: usize = 128;
+/// Multiplications of a block of a plain product, at least, if there are more of them than threads, so that one that
+/// comes late has less to do; and how many more there are at most.
+const LARGE_BLOCK: usize = 256 << 20;
+const MOST_BLOCKS: usize = 4;
 /// Multiplications that are worth a piece, if there are few of them.
 const WORTH_A_PIECE: usize = 1 << 20;
 /// Multiplications from which on a plain product of a single block is halved, and rows, or columns, of a half.
@@ -62,9 +77,24 @@ pub(super) fn worthwhile_pieces(multiplications: usize) -> usize {
     (multiplications / WORTH_A_PIECE).clamp(1, ENOUGH_PIECES)
 }
 
+/// The same of parts no smaller than `least`, the last one included: of all of it, if there are no others.
+fn even_of_at_least(least: usize, total: usize, most: usize, unit: usize) -> usize {
+    let last = |size: usize| (total - 1) % size + 1;
+    let mut sizes = (1..=even(total, most, unit) / unit).rev().map(|units| units * unit);
+    let fitting = sizes.find(|&size| size >= total || size >= least && last(size) >= least);
+    fitting.unwrap_or(total.next_multiple_of(unit))
+}
+
 impl Blocking {
-    /// For batches, rows, columns and summed points of so many.
-    pub(super) fn new(arch: Arch, operands: &Operands, [batches, rows_all, columns_all, k_all]: [usize; 4]) -> Self {
+    /// For batches, rows, columns and summed points of so many; `is_direct` if sums are written where they belong.
+    ///
+    /// The number of threads decides how many blocks a plain product has, but not how a result is summed.
+    pub(super) fn new(
+        (arch, threads): (Arch, usize),
+        operands: &Operands,
+        [batches, rows_all, columns_all, k_all]: [usize; 4],
+        is_direct: bool,
+    ) -> Self {
         if let Operands::Windows(operands) = operands {
             let windows = &operands.windows;
             let tile = Tile::of_windows(arch, rows_all, windows.run());
@@ -87,7 +117,12 @@ impl Blocking {
             && columns_all / least_columns >= ENOUGH_PIECES.min(k_all / (2 * DEPTH))
             && batches * k_all * columns_all <= MAX_PARTIAL;
         let long = k_all >= 8 * DEPTH && results * ENOUGH_CHUNKS <= MAX_PARTIAL && !is_wide;
-        if plain && !long {
+        let are_matrices = rows_all >= MIN_LAST_ROWS && columns_all >= 2 * MIN_LAST_COLUMNS && k_all >= MIN_TERMS;
+        let is_shared = plain && !long && are_matrices && work >= 2 * SMALL_BLOCK;
+        if is_shared {
+            let sizes = [batches, rows_all, columns_all, k_all];
+            [rows, columns] = Self::shared(sizes, [tile.rows, tile.columns], threads, is_direct);
+        } else if plain && !long {
             // Whole rows as far as that goes: an epilogue runs along them in long strips.
             let parts = ENOUGH_PIECES.min(work / SMALL_BLOCK).div_ceil(pieces(rows_all.max(1), columns).max(1)).max(1);
             rows = rows.min(even(rows_all, rows_all.div_ceil(parts).max(MIN_PLAIN_ROWS), tile.rows));
@@ -98,7 +133,8 @@ impl Blocking {
                 columns = columns.min(even(columns_all, columns_all.div_ceil(2).max(MIN_HALF_COLUMNS), tile.columns));
             }
         }
-        while !long && pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
+        let enough = if is_shared { 0 } else { ENOUGH_PIECES };
+        while !long && pieces(rows, columns) < enough && rows * columns * k_all > SMALL_BLOCK {
             if columns / 2 >= least_columns && (columns > rows || rows / 2 < least_rows) {
                 columns = even(columns_all, columns / 2, tile.columns);
             } else if rows / 2 >= least_rows {
@@ -128,6 +164,38 @@ impl Blocking {
             chunk = k_all.div_ceil(chunks).next_multiple_of(depth);
         }
         Self { tile, rows, columns, segment: columns_all, chunk, depth }
+    }
+
+    /// Rows and columns of the blocks of a plain product, in these units. The crate packs the columns anew for each block,
+    /// so there are few more blocks than threads, if these have something to do.
+    fn shared(
+        [batches, rows_all, columns_all, k_all]: [usize; 4],
+        units: [usize; 2],
+        threads: usize,
+        is_direct: bool,
+    ) -> [usize; 2] {
+        let work = batches * rows_all * columns_all * k_all;
+        let wanted = (threads * (work / threads / LARGE_BLOCK).clamp(1, MOST_BLOCKS)).min(work / SMALL_BLOCK);
+        let mut columns = even_of_at_least(MIN_LAST_COLUMNS, columns_all, MAX_COLUMNS, units[1]);
+        loop {
+            let most = (MAX_WAITING / columns).clamp(MIN_WAITING_ROWS, MAX_PLAIN_ROWS);
+            let most = if is_direct { MAX_DIRECT_ROWS } else { most };
+            let others = batches * columns_all.div_ceil(columns);
+            let count = |rows: usize| others * rows_all.div_ceil(rows);
+            let parts = wanted.div_ceil(others).max(rows_all.div_ceil(most));
+            let heights = (parts..=parts + threads).map(|parts| {
+                let rows = rows_all.div_ceil(parts).max(MIN_PLAIN_ROWS);
+                even_of_at_least(MIN_LAST_ROWS, rows_all, rows, units[0])
+            });
+            // the fewest blocks among those that leave the fewest threads without one in the end
+            let idle = |rows: usize| (count(rows).next_multiple_of(threads) - count(rows)) as f64 / count(rows) as f64;
+            let rows = heights.min_by(|&a, &b| idle(a).total_cmp(&idle(b))).expect("a range that is not empty");
+            let narrower = even_of_at_least(MIN_LAST_COLUMNS, columns_all, columns / 2, units[1]);
+            if count(rows) >= threads.min(wanted) || narrower >= columns || narrower < 4 * units[1] {
+                return [rows, columns];
+            }
+            columns = narrower;
+        }
     }
 
     /// Blocks of so many batches, rows and columns.
@@ -169,5 +237,43 @@ impl Blocking {
         let chunks = if count < ENOUGH_PIECES { wanted.min(room).max(1) } else { 1 };
         let chunk = k_all.div_ceil(chunks).next_multiple_of(depth);
         Self { tile, rows, columns, segment: columns_all, chunk, depth }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_block_is_tiny_for_any_number_of_threads() {
+        let sizes = [8, 17, 33, 64, 65, 66, 100, 145, 146, 161, 255, 904, 1027, 2000, 3361, 13441, 31745];
+        for (rows_all, columns_all) in sizes.iter().flat_map(|&rows| sizes.map(|columns| (rows, columns))) {
+            for (threads, lanes) in [1, 2, 3, 6, 8, 12, 64, 200].iter().flat_map(|&t| [4, 8, 16].map(|l| (t, l))) {
+                let all = [1, rows_all, columns_all.max(2 * MIN_LAST_COLUMNS), 1500];
+                let units = [if lanes == 16 { 12 } else { 6 }, 2 * lanes];
+                for is_direct in [false, true] {
+                    let blocks = Blocking::shared(all, units, threads, is_direct);
+                    for ((total, block), least) in all[1..3].iter().zip(blocks).zip([MIN_LAST_ROWS, MIN_LAST_COLUMNS]) {
+                        let last = (total - 1) % block + 1;
+                        assert!(last >= least, "{all:?} on {threads} threads in blocks of {blocks:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn threads_get_as_many_blocks_each() {
+        for threads in [1, 2, 3, 4, 8] {
+            for all in
+                [[1, 512, 512, 512], [1, 128, 3072, 768], [1, 64, 2304, 768], [3, 512, 512, 512], [1, 1024, 4608, 768]]
+            {
+                let [rows, columns] = Blocking::shared(all, [12, 32], threads, true);
+                let pieces = all[0] * all[1].div_ceil(rows) * all[2].div_ceil(columns);
+                let busy = pieces as f64 / pieces.next_multiple_of(threads) as f64;
+                assert!(busy >= 0.75 && pieces >= threads, "{all:?}: {pieces} pieces for {threads} threads");
+            }
+        }
+        assert_eq!(Blocking::shared([1, 512, 512, 512], [12, 32], 2, true), [264, 512]);
     }
 }

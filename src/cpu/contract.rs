@@ -115,7 +115,8 @@ impl CompiledContract {
         };
         let [batches, rows_all, columns_all, k_all] = sides.sizes();
         let work = batches * rows_all * columns_all * k_all;
-        let blocks = Blocking::new(arch, &operands, sides.sizes());
+        let threads = rayon::current_num_threads();
+        let blocks = Blocking::new((arch, threads), &operands, sides.sizes(), direct.is_some());
         let pieces = blocks.pieces([batches, rows_all, columns_all]);
         let Sides { batch, m, n, .. } = &sides;
         let epilogue = |fixed: &[usize], walked: &[usize]| {

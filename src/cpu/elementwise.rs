@@ -4,6 +4,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 use pulp::{Arch, Simd, WithSimd};
 
+use super::ahead::Ahead;
 use super::math;
 use super::micro::each;
 use super::view::{Run, RunMut};
@@ -98,17 +99,19 @@ fn for_each_chunk(target: &mut [u32], mut f: impl FnMut(usize, &mut [u32; CHUNK]
     }
 }
 
-struct Map<'t, 'm, 'a, const N: usize, F> {
+struct Map<'t, 'm, 'a, const N: usize, F, W> {
     target: &'m mut Target<'t>,
     args: [Arg<'a>; N],
     f: F,
+    /// Done with each chunk.
+    with_chunk: W,
 }
 
-impl<const N: usize, F: Fn([u32; N]) -> u32> WithSimd for Map<'_, '_, '_, N, F> {
+impl<const N: usize, F: Fn([u32; N]) -> u32, W: FnMut()> WithSimd for Map<'_, '_, '_, N, F, W> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        let Self { target, args, f } = self;
+        let Self { target, args, f, mut with_chunk } = self;
         let mut spread = None;
         for row in 0..target.rows() {
             if target.rows() > 1 {
@@ -127,6 +130,7 @@ impl<const N: usize, F: Fn([u32; N]) -> u32> WithSimd for Map<'_, '_, '_, N, F> 
                 (Arg::Run(run), _) => (run.row(row), usize::MAX),
             });
             for_each_chunk(target.row(row), |start, target| {
+                with_chunk();
                 let args: [&[u32; CHUNK]; N] = each(|n| chunk(rows[n].0, start & rows[n].1));
                 for (i, value) in target.iter_mut().enumerate() {
                     *value = f(args.map(|arg| arg[i]));
@@ -200,11 +204,33 @@ pub(super) fn minimum(a: f32, b: f32) -> f32 {
     if a < b || a.is_nan() { a } else { b }
 }
 
-/// `target = op(a)`, element by element.
-pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut Target<'_>, a: Arg<'_>) {
+/// True if a function of floats takes so long that [`unary`] fetches meanwhile.
+pub(super) fn is_slow(op: Unary) -> bool {
+    matches!(
+        op,
+        Unary::Exp
+            | Unary::Expm1
+            | Unary::Log
+            | Unary::Log1p
+            | Unary::Sqrt
+            | Unary::Rsqrt
+            | Unary::Recip
+            | Unary::Tanh
+            | Unary::Erf
+            | Unary::Sigmoid
+    )
+}
+
+/// `target = op(a)`, element by element; what takes long fetches some of what is `ahead` meanwhile.
+pub(super) fn unary(arch: Arch, (op, kind): (Unary, Kind), target: &mut Target<'_>, a: Arg<'_>, ahead: &mut Ahead) {
     macro_rules! map {
         ($f:expr) => {
-            arch.dispatch(Map { target, args: [a], f: $f })
+            arch.dispatch(Map { target, args: [a], f: $f, with_chunk: || () })
+        };
+    }
+    macro_rules! slow {
+        ($f:expr) => {
+            arch.dispatch(Map { target, args: [a], f: float($f), with_chunk: || ahead.fetch_some() })
         };
     }
     match (op, kind) {
@@ -219,24 +245,24 @@ pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut Target<'_>, 
         (Unary::IsNan, Kind::Float) => map!(|[x]: [u32; 1]| u32::from(x & 0x7fff_ffff > 0x7f80_0000)),
         (Unary::IsFinite, _) => target.fill(1),
         (Unary::IsNan, _) => target.fill(0),
-        (Unary::Exp, Kind::Float) => map!(float(math::exp)),
-        (Unary::Expm1, Kind::Float) => map!(float(math::expm1)),
-        (Unary::Log1p, Kind::Float) => map!(float(math::log1p)),
-        (Unary::Log, Kind::Float) => map!(float(math::log)),
-        (Unary::Sqrt, Kind::Float) => map!(float(f32::sqrt)),
-        (Unary::Rsqrt, Kind::Float) => map!(float(|x| 1.0 / x.sqrt())),
-        (Unary::Recip, Kind::Float) => map!(float(|x| 1.0 / x)),
+        (Unary::Exp, Kind::Float) => slow!(math::exp),
+        (Unary::Expm1, Kind::Float) => slow!(math::expm1),
+        (Unary::Log1p, Kind::Float) => slow!(math::log1p),
+        (Unary::Log, Kind::Float) => slow!(math::log),
+        (Unary::Sqrt, Kind::Float) => slow!(f32::sqrt),
+        (Unary::Rsqrt, Kind::Float) => slow!(|x| 1.0 / x.sqrt()),
+        (Unary::Recip, Kind::Float) => slow!(|x| 1.0 / x),
         (Unary::Sin, Kind::Float) => {
-            arch.dispatch(Map { target, args: [a], f: float(math::sin) });
+            map!(float(math::sin));
             patch_far(target, a, f64::sin);
         }
         (Unary::Cos, Kind::Float) => {
-            arch.dispatch(Map { target, args: [a], f: float(math::cos) });
+            map!(float(math::cos));
             patch_far(target, a, f64::cos);
         }
-        (Unary::Tanh, Kind::Float) => map!(float(math::tanh)),
-        (Unary::Erf, Kind::Float) => map!(float(math::erf)),
-        (Unary::Sigmoid, Kind::Float) => map!(float(math::sigmoid)),
+        (Unary::Tanh, Kind::Float) => slow!(math::tanh),
+        (Unary::Erf, Kind::Float) => slow!(math::erf),
+        (Unary::Sigmoid, Kind::Float) => slow!(math::sigmoid),
         (Unary::Floor, Kind::Float) => map!(float(f32::floor)),
         (Unary::Ceil, Kind::Float) => map!(float(f32::ceil)),
         (Unary::Round, Kind::Float) => map!(float(f32::round_ties_even)),
@@ -250,18 +276,28 @@ pub(super) fn unary(arch: Arch, op: Unary, kind: Kind, target: &mut Target<'_>, 
     }
 }
 
-/// `target = op(a, b)`, element by element; the operands are of `kind`.
-pub(super) fn binary(arch: Arch, op: Binary, kind: Kind, target: &mut Target<'_>, a: Arg<'_>, b: Arg<'_>) {
+/// `target = op(a, b)`, element by element, of operands of this kind; a division fetches some of what is `ahead`
+/// meanwhile.
+pub(super) fn binary(
+    arch: Arch,
+    (op, kind): (Binary, Kind),
+    target: &mut Target<'_>,
+    args: [Arg<'_>; 2],
+    ahead: &mut Ahead,
+) {
     macro_rules! map {
         ($f:expr) => {
-            arch.dispatch(Map { target, args: [a, b], f: $f })
+            arch.dispatch(Map { target, args, f: $f, with_chunk: || () })
         };
     }
     match (op, kind) {
         (Binary::Add, Kind::Float) => map!(floats(|a, b| a + b)),
         (Binary::Sub, Kind::Float) => map!(floats(|a, b| a - b)),
         (Binary::Mul, Kind::Float) => map!(floats(|a, b| a * b)),
-        (Binary::Div, Kind::Float) => map!(floats(|a, b| a / b)),
+        (Binary::Div, Kind::Float) => {
+            let with_chunk = || ahead.fetch_some();
+            arch.dispatch(Map { target, args, f: floats(|a, b| a / b), with_chunk });
+        }
         (Binary::Rem, Kind::Float) => map!(floats(|a, b| a % b)),
         (Binary::Pow, Kind::Float) => map!(floats(f32::powf)),
         (Binary::Atan2, Kind::Float) => map!(floats(math::atan2)),
@@ -309,7 +345,7 @@ pub(super) fn are_pair(first: Binary, second: Binary) -> bool {
 pub(super) fn pair(arch: Arch, (ops, swapped): ([Binary; 2], bool), target: &mut Target<'_>, args: [Arg<'_>; 3]) {
     macro_rules! map {
         ($f:expr) => {
-            arch.dispatch(Map { target, args, f: three($f) })
+            arch.dispatch(Map { target, args, f: three($f), with_chunk: || () })
         };
     }
     macro_rules! of {
@@ -336,7 +372,8 @@ pub(super) fn pair(arch: Arch, (ops, swapped): ([Binary; 2], bool), target: &mut
 
 /// `target = condition ? a : b`, element by element.
 pub(super) fn select(arch: Arch, target: &mut Target<'_>, condition: Arg<'_>, a: Arg<'_>, b: Arg<'_>) {
-    arch.dispatch(Map { target, args: [condition, a, b], f: |[c, a, b]: [u32; 3]| if c != 0 { a } else { b } });
+    let f = |[c, a, b]: [u32; 3]| if c != 0 { a } else { b };
+    arch.dispatch(Map { target, args: [condition, a, b], f, with_chunk: || () });
 }
 
 /// f32 bits rounded to f16 and back.
@@ -353,7 +390,7 @@ fn round(bits: &mut [u32]) {
 pub(super) fn cast(arch: Arch, from: Kind, to: DType, target: &mut Target<'_>, a: Arg<'_>) {
     macro_rules! map {
         ($f:expr) => {
-            arch.dispatch(Map { target, args: [a], f: $f })
+            arch.dispatch(Map { target, args: [a], f: $f, with_chunk: || () })
         };
     }
     match (from, to) {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use half::f16;
 use pulp::Arch;
 
-use super::elementwise::{self, Arg, CHUNK, Target};
+use super::ahead::Ahead;
+use super::elementwise::{self, Arg, CHUNK, Kind, Target};
 use super::program::{Action, Operand, Program, Step};
 use super::reads::{clamp_indices, spread};
 use super::registers::{Held, Registers};
@@ -14,6 +15,7 @@ use super::scratch::Threads;
 use super::space::Start;
 use super::view::{Run, RunMut, View};
 use crate::dtype::DType;
+use crate::graph::Binary;
 
 /// Elements computed together. A register of them is 4 KiB, so that a dozen stay in the first-level cache.
 pub(super) const STRIP: usize = 1024;
@@ -114,6 +116,35 @@ impl Strip<'_> {
 }
 
 impl Program {
+    /// Has what a strip of `len` walked points from `start` on will read or write in one piece be fetched while others are
+    /// computed.
+    pub(super) fn look_ahead(&self, env: &Env<'_>, registers: &mut Registers, (start, len): (usize, usize)) {
+        let from = &self.space.start(0, start);
+        let loads = self.steps.iter().filter_map(|step| match &step.action {
+            Action::Load(access) => Some(access),
+            _ => None,
+        });
+        let Registers { ahead, values, .. } = registers;
+        for access in loads.chain(self.stores.iter().map(|(access, _)| access)) {
+            if access.position.straight && access.position.stride == 1 && access.scattered.is_empty() {
+                let size = access.dtype.size_bytes();
+                self.space.walk(&access.forms, (from, len), values, |row, _, count| {
+                    let start = access.position.start(row);
+                    ahead.add(typed!(env.views[access.buffer], access.dtype, place(start, count * size)));
+                });
+            }
+        }
+    }
+
+    /// Whether it computes for longer than memory takes to answer.
+    pub(super) fn is_slow(&self) -> bool {
+        self.steps.iter().any(|step| match step.action {
+            Action::Unary(op, Kind::Float, _) => elementwise::is_slow(op),
+            Action::Binary(Binary::Div, Kind::Float, ..) => true,
+            _ => false,
+        })
+    }
+
     /// Computes and stores `len` walked points from `start` on, at fixed point number `fixed`.
     pub(super) fn run(&self, env: &Env<'_>, registers: &mut Registers, at: (usize, usize, usize), inputs: &Inputs<'_>) {
         let (fixed, start, len) = at;
@@ -159,6 +190,7 @@ impl Program {
         debug_assert!(len > 0 && len <= self.longest(), "a strip of {len} elements");
         let mut written = None;
         let ready = (std::ptr::from_ref(self).addr(), env.run);
+        let mut ahead = std::mem::take(&mut registers.ahead);
         let constants = if registers.ready == ready { &[] } else { self.constants.as_slice() };
         let last = (constants.len() + self.steps.len()).saturating_sub(1);
         for (number, step) in constants.iter().chain(&self.steps).enumerate() {
@@ -168,7 +200,7 @@ impl Program {
             let place = self.written_in_place.filter(|_| number == last);
             if let Some((store, run)) = place.and_then(|store| self.place(store, step, env, registers, strip)) {
                 let mut target = Target::Run(run);
-                compute(step, env.arch, registers, strip.pitch(), &mut target);
+                compute(step, env.arch, (registers, &mut ahead), strip.pitch(), &mut target);
                 let Target::Run(run) = target else { unreachable!("it was made above") };
                 registers.held[step.target.slot] = Held::Buffer(run.done());
                 written = Some(store);
@@ -184,7 +216,8 @@ impl Program {
             if step.action.is_loop() {
                 let pitch = strip.pitch();
                 let (rows, len) = if rows > 1 && !splat { (rows, len) } else { (1, count) };
-                compute(step, env.arch, registers, pitch, &mut Target::Words { words: &mut words, rows, len, pitch });
+                let mut target = Target::Words { words: &mut words, rows, len, pitch };
+                compute(step, env.arch, (registers, &mut ahead), pitch, &mut target);
                 registers.held[slot] = Held::Slot;
             } else if rows > 1 {
                 registers.held[slot] = self.take_rows(step, env, registers, strip, inputs, &mut words);
@@ -195,6 +228,7 @@ impl Program {
             registers.slots[slot] = words;
         }
         registers.ready = ready;
+        registers.ahead = ahead;
         if self.is_shut(registers) {
             return;
         }
@@ -367,21 +401,27 @@ impl Program {
 }
 
 /// Leaves in `target` what a loop computes of registers, rows of which are `pitch` words apart.
-fn compute(step: &Step, arch: Arch, registers: &Registers, pitch: usize, target: &mut Target<'_>) {
+fn compute(
+    step: &Step,
+    arch: Arch,
+    (registers, ahead): (&Registers, &mut Ahead),
+    pitch: usize,
+    target: &mut Target<'_>,
+) {
     let arg = |operand: &Operand| {
         // one word for each row, or all the same
         let of_rows = step.target.splat.then(|| Arg::Words(&registers.slots[operand.slot], 0));
         of_rows.unwrap_or_else(|| registers.arg(*operand, pitch))
     };
     match &step.action {
-        Action::Unary(op, kind, a) => elementwise::unary(arch, *op, *kind, target, arg(a)),
-        Action::Binary(op, kind, a, b) => elementwise::binary(arch, *op, *kind, target, arg(a), arg(b)),
+        Action::Unary(op, kind, a) => elementwise::unary(arch, (*op, *kind), target, arg(a), ahead),
+        Action::Binary(op, kind, a, b) => elementwise::binary(arch, (*op, *kind), target, [arg(a), arg(b)], ahead),
         Action::Pair { ops, operands, swapped } => {
             elementwise::pair(arch, (*ops, *swapped), target, operands.each_ref().map(arg));
         }
         Action::Select(c, a, b) => elementwise::select(arch, target, arg(c), arg(a), arg(b)),
         Action::Cast(from, to, a) => elementwise::cast(arch, *from, *to, target, arg(a)),
-        Action::Copy(a) => elementwise::cast(arch, elementwise::Kind::Word, DType::U32, target, arg(a)),
+        Action::Copy(a) => elementwise::cast(arch, Kind::Word, DType::U32, target, arg(a)),
         _ => unreachable!("{step:?} is no loop"),
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A plain operand lies in memory as it is multiplied: one load, of f32, without conditions, at one stride along its
 //! own axes and one along the summed ones. It needs no packing through an index map, and the crate is faster at the
-//! rest, most of all for thin matrices. Blocks and their order stay ours and depend on shapes alone; the crate
-//! multiplies one block on the calling thread.
+//! rest, most of all for thin matrices. Blocks stay ours, and the order in which a result is summed depends on shapes
+//! alone; the crate multiplies one block on the calling thread.
 #![expect(unsafe_code, reason = "the crate takes pointers")]
 
 use std::ops::Range;
@@ -22,9 +22,11 @@ use super::small::SmallProduct;
 use super::view::{Run, View};
 use super::words::Words;
 
-/// Summed points of one call. The crate takes this many together for every size of cache, so that a sum's order does
-/// not depend on what it finds out about the machine.
-const DEPTH: usize = 512;
+/// Summed points of one call, at most. The crate takes up to 512 together for every size of cache, so that a sum's order
+/// does not depend on what it finds out about the machine; fewer columns of fewer of them stay in the first-level cache.
+const DEPTH: usize = 320;
+/// The same of a vector.
+const DEPTH_OF_VECTOR: usize = 512;
 /// Sums that the crate has of each product of two vectors that lie along k: 8 registers of at least 4 lanes.
 const LANES: usize = 32;
 /// Rows that are multiplied one by one: the crate reads a matrix for one vector without packing it, but not for two.
@@ -239,7 +241,11 @@ pub(super) fn multiply(
     let height = if by_vector { 1 } else { rows };
     let is_vector = !part.by_dots && (height == 1 || columns == 1);
     let are_lanes = is_vector && lhs.summed == 1 && rhs.summed == 1;
-    let most = if are_lanes { LANES * DEPTH } else { most_terms(arch, part) };
+    let most = match (are_lanes, is_vector) {
+        (true, _) => LANES * DEPTH_OF_VECTOR,
+        (false, true) => DEPTH_OF_VECTOR,
+        (false, false) => most_terms(arch, part),
+    };
     let depth = k.div_ceil(k.div_ceil(most));
     for start in part.summed.clone().step_by(depth) {
         let summed = start..part.summed.end.min(start + depth);

@@ -22,6 +22,8 @@ const MIN_PIECE: usize = 4 * STRIP;
 const ENOUGH_PIECES: usize = 8;
 /// Most cuts of a row.
 const MAX_CHUNKS: usize = 64;
+/// Points of rows from which on they are not found in a second-level cache.
+const MIN_FETCHED: usize = 1 << 17;
 /// Rows shorter than this are walked across: a strip takes one element of each.
 const SHORT_ROW: usize = 16;
 
@@ -99,6 +101,8 @@ fn pieces([points, row]: [usize; 2], walk: Walk, reduces: bool, [sweep_strip, st
 pub(super) struct CompiledPhase {
     pub(super) level: Level,
     pub(super) program: Program,
+    /// Whether what the next strip needs is fetched from here on.
+    pub(super) looks_ahead: bool,
     /// Numbers of its reductions in [`CompiledLoop::folds`].
     pub(super) folds: std::ops::Range<usize>,
 }
@@ -191,7 +195,7 @@ impl CompiledLoop {
         }
         let shared_slots = parts.last().map_or(0, |program| program.slots);
         let mut parts = parts.into_iter();
-        let phases: Vec<CompiledPhase> = kernel
+        let mut phases: Vec<CompiledPhase> = kernel
             .phases
             .iter()
             .map(|phase| {
@@ -213,7 +217,7 @@ impl CompiledLoop {
                 });
                 let first = folds.len();
                 folds.extend(phase.reductions.iter().map(|&(op, value)| Fold::new(op, phase.tape.instrs[value].dtype)));
-                CompiledPhase { level: phase.level, program, folds: first..folds.len() }
+                CompiledPhase { level: phase.level, program, looks_ahead: false, folds: first..folds.len() }
             })
             .collect();
         let time = kernel.phases.iter().map(|phase| {
@@ -226,6 +230,14 @@ impl CompiledLoop {
         let (block, chunk) = pieces([points, row], walk, reduces, strips);
         let slots = phases.iter().map(|phase| phase.program.slots).max().unwrap_or(0);
         let together = if is_joined { STRIP / row } else { block };
+        // of other processors nothing can be asked
+        if cfg!(target_arch = "x86_64") && points * row.max(1) >= MIN_FETCHED {
+            let sweeps = phases.iter_mut().filter(|phase| phase.level == Level::Inner || !reduces);
+            // the first sweep has only just got what it reads
+            let mut sweeps = sweeps.skip(usize::from(is_joined));
+            let slow = if is_joined || !reduces { sweeps.find(|phase| phase.program.is_slow()) } else { None };
+            slow.into_iter().for_each(|phase| phase.looks_ahead = true);
+        }
         Self { points, row, walk, phases, folds, block, together, chunk, slots, nanoseconds }
     }
 

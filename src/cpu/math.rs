@@ -25,6 +25,25 @@ fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) << 23).cast_unsigned())
 }
 
+/// `p` and `n` of which `e^x` is `p · 2^n`, 0.7 < p < 1.5.
+#[inline(always)]
+fn exp_in_parts(x: f32) -> (f32, i32) {
+    let shifted = x.mul_add(LOG2_E, MAGIC);
+    let n = shifted - MAGIC;
+    let power = shifted.to_bits().wrapping_sub(MAGIC.to_bits()).cast_signed();
+    let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x));
+    // Taylor: |r| <= ln 2 / 2, so the first term left out is below 6e-9.
+    let p = polynomial(r, [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0]);
+    (p, power)
+}
+
+/// `e^x` for x in -87..88, the bits of [`exp`]; NaN stays NaN.
+#[inline(always)]
+fn exp_of_normal(x: f32) -> f32 {
+    let (p, power) = exp_in_parts(x);
+    p * power_of_two(power)
+}
+
 /// `e^x`; NaN stays NaN.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
@@ -33,12 +52,7 @@ pub(super) fn exp(x: f32) -> f32 {
     let vanishes = x < -104.0;
     let x = if vanishes { 0.0 } else { x };
     let x = if x > 90.0 { 90.0 } else { x };
-    let shifted = x.mul_add(LOG2_E, MAGIC);
-    let n = shifted - MAGIC;
-    let power = shifted.to_bits().wrapping_sub(MAGIC.to_bits()).cast_signed();
-    let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x));
-    // Taylor: |r| <= ln 2 / 2, so the first term left out is below 6e-9.
-    let p = polynomial(r, [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0]);
+    let (p, power) = exp_in_parts(x);
     // In two steps, because 2^power itself may not be a normal number.
     let half = power >> 1;
     let y = p * power_of_two(half) * power_of_two(power.wrapping_sub(half));
@@ -129,7 +143,9 @@ pub(super) fn tanh(x: f32) -> f32 {
     let s = x * x;
     let p = polynomial(s, [-5.599_785e-3, 2.053_697_2e-2, -5.370_427_7e-2, 1.333_091_7e-1, -3.333_325e-1]);
     let near = (x * s).mul_add(p, x);
-    let far = 1.0 - 2.0 / (exp(2.0 * t) + 1.0);
+    // beyond, the result is 1
+    let clamped = if t > 20.0 { 20.0 } else { t };
+    let far = 1.0 - 2.0 / (exp_of_normal(2.0 * clamped) + 1.0);
     // The sum of a zero and -0 is 0.
     (if t < 0.632 { near } else { far }).copysign(x)
 }
@@ -160,7 +176,7 @@ pub(super) fn erf(x: f32) -> f32 {
             3.201_380_5e-4,
         ],
     );
-    let far = (1.0 - exp(q)).copysign(x);
+    let far = (1.0 - exp_of_normal(q)).copysign(x);
     if t < 1.0 { near } else { far }
 }
 

@@ -12,6 +12,7 @@
 //! `team`.
 
 mod access;
+mod ahead;
 mod attention;
 mod blocking;
 mod border;

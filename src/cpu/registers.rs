@@ -1,5 +1,6 @@
 //! What a tape's steps leave for those behind them, strip by strip.
 
+use super::ahead::Ahead;
 use super::elementwise::{Arg, CHUNK};
 use super::execute::{PLANE, STRIP};
 use super::program::Operand;
@@ -28,6 +29,8 @@ pub(super) struct Registers {
     pub(super) tested: Vec<i64>,
     pub(super) values: Vec<i64>,
     pub(super) recipes: Recipes,
+    /// What the strips that come will need.
+    pub(super) ahead: Ahead,
     /// The program whose constants are in their registers, by its address, and the run that it was in.
     pub(super) ready: (usize, u64),
 }

@@ -57,6 +57,14 @@ impl CompiledLoop {
 
     fn through_phases(&self, env: &Env<'_>, scratch: &mut Scratch, points: Range<usize>, reduced: &mut [Vec<u32>]) {
         for phase in &self.phases {
+            if phase.looks_ahead && phase.level == Level::Inner {
+                let next = points.end..self.points.min(points.end + self.together);
+                scratch.registers.ahead.clear();
+                for sweep in self.phases.iter().filter(|phase| phase.level == Level::Inner && !next.is_empty()) {
+                    let walked = (next.start * self.row, next.len() * self.row);
+                    sweep.program.look_ahead(env, &mut scratch.registers, walked);
+                }
+            }
             match phase.level {
                 Level::Outer => self.outer(phase, env, scratch, points.clone(), (reduced, 0)),
                 Level::Inner => {
@@ -128,6 +136,13 @@ impl CompiledLoop {
         let strip = phase.program.space.strip();
         for point in points.clone().step_by(strip) {
             let len = strip.min(points.end - point);
+            if phase.looks_ahead {
+                scratch.registers.ahead.clear();
+                let next = point + len..self.points.min(point + len + strip);
+                if !next.is_empty() {
+                    phase.program.look_ahead(env, &mut scratch.registers, (next.start, next.len()));
+                }
+            }
             let spread = Spread::Columns { first: first + point - points.start, width: len };
             let inputs = Inputs { reduced, spread, ..Inputs::default() };
             phase.program.run(env, &mut scratch.registers, (0, point, len), &inputs);

@@ -243,6 +243,12 @@ impl View {
         unsafe { self.start.cast::<T>().add(start as usize) }
     }
 
+    /// Where so many bytes from element `start` on lie, if there are as many: nothing may be read or written there.
+    #[inline]
+    pub(super) fn place<T>(&self, start: i64, bytes: usize) -> (*const u8, usize) {
+        (self.start.cast::<T>().wrapping_offset(start as isize).cast_const().cast(), bytes)
+    }
+
     /// Where `len` consecutive elements of 32 bits lie, at least one.
     #[inline(always)]
     pub(super) fn run(&self, start: i64, len: usize) -> Run {

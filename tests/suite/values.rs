@@ -466,3 +466,27 @@ fn windows_of_zeros_have_gradients_of_zero_in_power_averages() {
         }
     }
 }
+
+/// Kernels too large for a cache fetch what the next strip needs; nothing of that may be seen in results.
+#[test]
+fn large_kernels_have_the_bits_of_small_ones() {
+    type Function = fn(&Tensor) -> Tensor;
+    let functions: [(&str, Function); 5] = [
+        ("softmax", |x| x.softmax(-1)),
+        ("gelu", Tensor::gelu),
+        ("a quotient", |x| x / &(x * x + 1.5)),
+        ("a root", |x| (x * x + 0.5).sqrt()),
+        ("a norm of exponentials", |x| x.exp().layer_norm(1, None, None, 1e-5)),
+    ];
+    // rows that are no whole strips, and a last strip that is not full
+    for [rows, columns] in [[201, 999], [700, 300], [2003, 70]] {
+        let values = floats(3, rows * columns, -3.0, 3.0);
+        for (name, function) in functions {
+            let whole = function(&tensor(&values, &[rows, columns])).to_vec::<f32>().expect("values");
+            let parts = values.chunks(101 * columns).flat_map(|part| {
+                function(&tensor(part, &[part.len() / columns, columns])).to_vec::<f32>().expect("values")
+            });
+            assert!(whole.iter().copied().eq(parts), "{name} of {rows} x {columns}");
+        }
+    }
+}

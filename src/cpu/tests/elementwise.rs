@@ -1,6 +1,7 @@
 //! Every operation on every type it is for.
 
 use super::*;
+use crate::cpu::ahead::Ahead;
 use crate::cpu::elementwise::{self, Arg, Kind, Target, are_pair};
 
 /// `out[i] = f(x[i], y[i])` over `len` elements.
@@ -166,14 +167,26 @@ fn pairs_have_the_bits_of_one_after_the_other() {
         for (first, second) in ops.into_iter().flat_map(|first| ops.map(|second| (first, second))) {
             for swapped in [false, true].into_iter().filter(|_| are_pair(first, second)) {
                 let [mut between, mut expected, mut found] = [(); 3].map(|()| vec![0; len]);
-                let arch = pulp::Arch::new();
+                let (arch, mut ahead) = (pulp::Arch::new(), Ahead::default());
                 fn target(words: &mut [u32]) -> Target<'_> {
                     let len = words.len();
                     Target::Words { words, rows: 1, len, pitch: 0 }
                 }
-                elementwise::binary(arch, first, Kind::Float, &mut target(&mut between), arg(&a), arg(&b));
+                elementwise::binary(
+                    arch,
+                    (first, Kind::Float),
+                    &mut target(&mut between),
+                    [arg(&a), arg(&b)],
+                    &mut ahead,
+                );
                 let (x, y) = if swapped { (&c, &between) } else { (&between, &c) };
-                elementwise::binary(arch, second, Kind::Float, &mut target(&mut expected), arg(x), arg(y));
+                elementwise::binary(
+                    arch,
+                    (second, Kind::Float),
+                    &mut target(&mut expected),
+                    [arg(x), arg(y)],
+                    &mut ahead,
+                );
                 let operands = [&a, &b, &c].map(|words| arg(words));
                 elementwise::pair(arch, ([first, second], swapped), &mut target(&mut found), operands);
                 let same = |(&a, &b): (&u32, &u32)| a == b || [a, b].iter().all(|&bits| f32::from_bits(bits).is_nan());

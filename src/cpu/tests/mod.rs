@@ -168,19 +168,20 @@ fn bind_compiled(compiled: &Compiled, data: &[Data]) -> (Bound, Vec<Memory>) {
     (compiled.bind(&blocks, memories.iter().cloned()).expect("memory for a test"), memories)
 }
 
-/// Runs `bodies` natively, with fresh data on 1, 2 and 3 threads; all results must have the same bits.
-fn run(compiled: &Compiled, data: &[Data], uniforms: &[u32]) -> (Vec<Data>, u32) {
+/// Makes a plan ready and runs it natively, with fresh data, on and for several numbers of threads; all results
+/// must have the same bits.
+fn run(compile: &(dyn Fn() -> Compiled + Sync), data: &[Data], uniforms: &[u32]) -> (Vec<Data>, u32) {
     let status = AtomicU32::new(0);
-    let results: Vec<Vec<Vec<u8>>> = [1, 2, 3]
+    let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of threads");
+    let results: Vec<Vec<Vec<u8>>> = [(1, 1), (2, 2), (3, 3), (8, 8), (8, 1)]
         .into_iter()
-        .map(|threads| {
-            let (mut bound, memories) = bind_compiled(compiled, data);
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of threads");
-            pool.install(|| bound.run(uniforms, &status));
+        .map(|(made_for, threads)| {
+            let (mut bound, memories) = bind_compiled(&pool(made_for).install(compile), data);
+            pool(threads).install(|| bound.run(uniforms, &status));
             memories.iter().map(|memory| memory.read::<u8>(0, memory.bytes())).collect()
         })
         .collect();
-    assert!(results[0] == results[1] && results[0] == results[2], "results depend on the number of threads");
+    assert!(results.iter().all(|others| *others == results[0]), "results depend on the number of threads");
     let memories = results[0].iter().map(|bytes| {
         let memory = Blocks::default().zeroed(bytes.len() as u64).expect("memory for a test");
         memory.write(0, bytes);
@@ -203,9 +204,12 @@ fn check_with(bodies: Vec<Body>, data: &[Data], uniforms: &[u32], tolerance: f64
     let expected_status = statuses.max().unwrap_or(0);
     // operands of products that the plan only reads are packed beforehand, others piece by piece
     let plan = Arc::new(reference);
-    let buffers = Buffers::of(&plan).all_changing();
-    let compiled = [Compiled::with(Arc::clone(&plan), buffers), Compiled::new(plan)];
-    let [by_pieces, beforehand] = compiled.each_ref().map(|compiled| run(compiled, data, uniforms));
+    let compile: [&(dyn Fn() -> Compiled + Sync); 2] =
+        [&|| Compiled::with(Arc::clone(&plan), Buffers::of(&plan).all_changing()), &|| {
+            Compiled::new(Arc::clone(&plan))
+        }];
+    let [by_pieces, beforehand] = compile.map(|compile| run(compile, data, uniforms));
+    let compiled = compile.map(|compile| compile());
     // what would be turned over piece by piece may be summed in another order instead
     let [dots, dots_beforehand] = compiled.each_ref().map(|compiled| -> Vec<bool> {
         let by_dots = |kernel: &super::Kernel| kernel.products().iter().any(|product| product.by_dots);

@@ -222,3 +222,33 @@ fn few_lines_are_multiplied_as_they_lie() {
         check(vec![copy, Body::Contract(kernel)], &data, 1e-4);
     }
 }
+
+#[test]
+fn how_many_threads_there_are_changes_no_bits() {
+    // rows and columns of which a few are left over by blocks of many sizes; enough work to be shared
+    for ([m, n, k], lhs, rhs) in [
+        ([161, 130, 300], [0, 2], [2, 1]),
+        ([161, 130, 300], [2, 0], [2, 1]),
+        ([161, 130, 300], [0, 2], [1, 2]),
+        ([515, 66, 330], [2, 0], [1, 2]),
+        ([1027, 64, 70], [0, 2], [2, 1]),
+        ([33, 1030, 321], [0, 2], [2, 1]),
+        // both along the sums: vectors, few lines, too many of them, short sums
+        ([1, 2000, 2040], [0, 2], [1, 2]),
+        ([2, 2000, 2040], [0, 2], [1, 2]),
+        ([20, 904, 1024], [0, 2], [1, 2]),
+        ([300, 600, 40], [0, 2], [1, 2]),
+        ([1500, 1500, 2], [0, 2], [2, 1]),
+    ] {
+        for with_epilogue in [false, true] {
+            let mut kernel = contract(&[m, n, k], [0, 1, 1, 1], &lhs, &rhs, &[0, 1]);
+            if with_epilogue {
+                let doubled = InstrOp::Binary(Binary::Add, 0, 0);
+                kernel.epilogue.instrs.push(Instr { op: doubled, dtype: DType::F32 });
+                kernel.stores[0].value = 1;
+            }
+            let data = [m * k, n * k, m * n].map(|len| Data::random(DType::F32, len));
+            check(vec![Body::Contract(kernel)], &data, 1e-4);
+        }
+    }
+}
