@@ -77,7 +77,8 @@ pub(super) fn worthwhile_pieces(multiplications: usize) -> usize {
     (multiplications / WORTH_A_PIECE).clamp(1, ENOUGH_PIECES)
 }
 
-/// The same of parts no smaller than `least`, the last one included: of all of it, if there are no others.
+/// As [`even`] has it, or smaller, so that no part is smaller than `least`, the last one included; all of it, if there is
+/// no such size.
 fn even_of_at_least(least: usize, total: usize, most: usize, unit: usize) -> usize {
     let last = |size: usize| (total - 1) % size + 1;
     let mut sizes = (1..=even(total, most, unit) / unit).rev().map(|units| units * unit);
@@ -133,8 +134,8 @@ impl Blocking {
                 columns = columns.min(even(columns_all, columns_all.div_ceil(2).max(MIN_HALF_COLUMNS), tile.columns));
             }
         }
-        let enough = if is_shared { 0 } else { ENOUGH_PIECES };
-        while !long && pieces(rows, columns) < enough && rows * columns * k_all > SMALL_BLOCK {
+        let may_be_cut = !long && !is_shared;
+        while may_be_cut && pieces(rows, columns) < ENOUGH_PIECES && rows * columns * k_all > SMALL_BLOCK {
             if columns / 2 >= least_columns && (columns > rows || rows / 2 < least_rows) {
                 columns = even(columns_all, columns / 2, tile.columns);
             } else if rows / 2 >= least_rows {
